@@ -1,0 +1,64 @@
+"""Statistics over replications, on the host and in float64: summaries of totals, and bands of cumulative curves."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+BAND_REPLICATIONS = 4096  # percentiles of curves come from the first so many replications; means and errors from all
+
+
+class Summary(NamedTuple):
+    """One metric over all replications."""
+
+    mean: float
+    standard_error: float  # of the mean; nan for a single replication
+    low: float  # 5th percentile of the replications, not a confidence interval of the mean
+    median: float
+    high: float  # 95th percentile
+
+
+class Band(NamedTuple):
+    """A cumulative metric at the checkpoints, [C] each."""
+
+    mean: np.ndarray
+    standard_error: np.ndarray
+    low: np.ndarray  # 5th percentile
+    high: np.ndarray  # 95th percentile
+
+
+def summarise(values: np.ndarray) -> Summary:
+    """Mean, its standard error, and the 5th, 50th and 95th percentiles of values [R].
+
+    >>> summarise(np.array([1.0, 2.0, 3.0])).mean
+    2.0
+    """
+    values = np.asarray(values, np.float64)
+    low, median, high = np.percentile(values, [5, 50, 95])
+    error = values.std(ddof=1) / np.sqrt(values.size) if values.size > 1 else np.nan
+    return Summary(float(values.mean()), float(error), float(low), float(median), float(high))
+
+
+class BandBuilder:
+    """Gathers cumulative curves [n, C], replications in order, in memory that does not grow with their number."""
+
+    def __init__(self) -> None:
+        self._count, self._sum, self._squares, self._kept = 0, 0.0, 0.0, []
+
+    def add(self, curves: np.ndarray) -> None:
+        curves = np.asarray(curves, np.float64)
+        if self._count == 0:
+            self._centre = curves[0]  # sums of squares around a typical curve do not cancel
+        away = curves - self._centre
+        kept = max(BAND_REPLICATIONS - self._count, 0)
+        self._kept.append(curves[:kept])
+        self._count += len(curves)
+        self._sum = self._sum + away.sum(axis=0)
+        self._squares = self._squares + (away**2).sum(axis=0)
+
+    def band(self) -> Band:
+        mean_away = self._sum / self._count
+        low, high = np.percentile(np.concatenate(self._kept), [5, 95], axis=0)
+        if self._count == 1:
+            return Band(self._centre + mean_away, np.full_like(mean_away, np.nan), low, high)
+        variance = np.maximum(self._squares - self._count * mean_away**2, 0.0) / (self._count - 1)
+        return Band(self._centre + mean_away, np.sqrt(variance / self._count), low, high)

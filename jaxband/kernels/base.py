@@ -1,0 +1,103 @@
+"""Covariance functions as immutable pytrees, evaluated on one pair of points; `+` and `*` nest and never flatten."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxband import checks
+from jaxband.base import record
+
+
+class Kernel:
+    """k(x, y). Subclasses are `record`s whose fields are the hyperparameters."""
+
+    def __call__(self, x: Array, y: Array) -> Array:
+        raise TypeError(f"{type(self).__name__} does not define __call__(x, y)")
+
+    def __add__(self, other):
+        return Sum(self, as_kernel(other))
+
+    def __radd__(self, other):
+        return Sum(as_kernel(other), self)
+
+    def __mul__(self, other):
+        return Product(self, as_kernel(other))
+
+    def __rmul__(self, other):
+        return Product(as_kernel(other), self)
+
+
+@record()
+class Constant(Kernel):
+    """k(x, y) = variance: the same unknown value at every rest, that is no recovery at all."""
+
+    variance: float = 1.0
+
+    def __post_init__(self):
+        checks.positive("variance", self.variance)
+
+    def __call__(self, x, y):
+        return self.variance + 0.0 * (x * y)
+
+
+@record()
+class Sum(Kernel):
+    """k(x, y) = left(x, y) + right(x, y): the curve is the sum of two independent ones."""
+
+    left: Kernel
+    right: Kernel
+
+    def __call__(self, x, y):
+        return self.left(x, y) + self.right(x, y)
+
+
+@record()
+class Product(Kernel):
+    """k(x, y) = left(x, y) · right(x, y)."""
+
+    left: Kernel
+    right: Kernel
+
+    def __call__(self, x, y):
+        return self.left(x, y) * self.right(x, y)
+
+
+def as_kernel(value) -> Kernel:
+    """Kernels as they are; a number as the constant kernel of that variance."""
+    if isinstance(value, Kernel):
+        return value
+    if np.ndim(value) == 0 and not callable(value):
+        return Constant(value)
+    raise TypeError(f"kernel must be a jaxband.kernels.Kernel or a number, got {value!r}")
+
+
+def gram(kernel: Kernel, z_max: int) -> Array:
+    """The covariance of a curve on the grid {0..z_max}, [G, G].
+
+    >>> gram(Constant(2.0), z_max=1).tolist()
+    [[2.0, 2.0], [2.0, 2.0]]
+    """
+    z_max = checks.whole_number("z_max", z_max, minimum=0)
+    return gram_at(as_kernel(kernel), jnp.arange(z_max + 1, dtype=float))
+
+
+@jax.jit
+def gram_at(kernel: Kernel, x: Array) -> Array:
+    """k(x_a, x_b) for all pairs of points in x, [n, n]."""
+    return jax.vmap(lambda a: jax.vmap(lambda b: kernel(a, b))(x))(x)
+
+
+def exact_gram(kernel: Kernel, x: np.ndarray) -> np.ndarray:
+    """The same in float64 on the host, whatever JAX's default precision. The hyperparameters must be concrete."""
+    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+        kernel = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), kernel)
+        matrix = np.asarray(gram_at(kernel, np.asarray(x, np.float64)))
+    if not np.isfinite(matrix).all():
+        raise ValueError(f"kernel must be finite on the grid, got {matrix[~np.isfinite(matrix)][0]} from {kernel!r}")
+    return matrix
+
+
+def is_traced(kernel: Kernel) -> bool:
+    """Is any hyperparameter only known inside a trace?"""
+    return any(isinstance(leaf, jax.core.Tracer) for leaf in jax.tree.leaves(kernel))

@@ -1,0 +1,210 @@
+"""Many replications, compiled once per shape and spread over all devices.
+
+Replication r draws everything from fold_in(key(seed), r). Replications run in tiles of fixed width, r in tile r // width, row
+r % width, the last one padded, one tile per device and call: totals are the same to the last bit for any number of devices,
+and the first N replications of a longer run are the N-run. A replication sums up its rounds segment by segment, so that memory
+does not grow with the horizon; sums over segments and replications are made on the host in float64.
+"""
+
+import dataclasses
+import functools
+import math
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+from jax.sharding import Mesh, PartitionSpec
+
+from jaxband import aggregate, checks, progress, regret
+from jaxband.base import Policy
+from jaxband.compile_clock import compile_clock
+from jaxband.environment import Problem
+from jaxband.simulate import Rounds, begin, check_fit, play_blocks, play_warm_up
+
+TILE = 64  # replications that one device runs side by side
+SEGMENTS = 128  # checkpoints of the cumulative curves, at most one more
+METRICS = ("total_reward", "expected_reward", "instantaneous_regret", "lookahead_regret")
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Result:
+    """What `monte_carlo` returns; [R] arrays are in replication order."""
+
+    total_reward: np.ndarray  # [R]; noisy rewards, summed over the horizon
+    expected_reward: np.ndarray  # [R]; the same without the noise
+    instantaneous_regret: np.ndarray  # [R]
+    lookahead_regret: np.ndarray  # [R]; in blocks of `lookahead` rounds
+    plays: np.ndarray  # [R, K]; how often each arm was played
+    checkpoints: np.ndarray  # [C]; numbers of rounds at which the bands are taken
+    bands: dict[str, aggregate.Band]  # cumulative curve of every metric
+    horizon: int
+    lookahead: int
+    seed: int
+    wall_seconds: float  # all of the call, compilation included
+    compile_seconds: float  # tracing, lowering and XLA; 0 when the shape was compiled before
+
+    def summary(self) -> dict[str, aggregate.Summary]:
+        """Mean, standard error and percentiles of every metric."""
+        return {metric: aggregate.summarise(getattr(self, metric)) for metric in METRICS}
+
+
+def monte_carlo(
+    policy: Policy,
+    problem: Problem,
+    *,
+    horizon: int,
+    replications: int,
+    seed: int = 0,
+    lookahead: int | None = None,
+    repeats: bool | None = None,
+    devices: Sequence[jax.Device] | None = None,
+    show_progress: bool | None = None,
+) -> Result:
+    """Totals and cumulative curves of `replications` independent runs.
+
+    The lookahead regret is taken over blocks of `lookahead` rounds (default: as far as the policy itself looks), against
+    sequences that may repeat an arm (`repeats`; default: as the policy's planner may).
+
+    >>> import jaxband as jb
+    >>> problem = jb.Problem([[0.0, 0.5, 1.0], [0.3, 0.3, 0.3]], noise=0.1)
+    >>> result = jb.monte_carlo(jb.policies.round_robin(2), problem, horizon=100, replications=10)
+    >>> result.plays[0].tolist()
+    [50, 50]
+    """
+    began = time.perf_counter()
+    horizon = checks.whole_number("horizon", horizon, minimum=1)
+    replications = checks.whole_number("replications", replications, 1, 2**32)
+    seed = checks.whole_number("seed", seed, 0, 2**32 - 1, remedy="JAX would take it modulo 2³²")
+    check_fit(policy, problem)
+    if repeats is None:
+        repeats = getattr(getattr(policy, "planner", None), "repeats", True)
+    layout = _lay_out(policy, horizon, lookahead or policy.depth, bool(repeats))
+
+    num_tiles = math.ceil(replications / TILE)
+    devices = list(jax.local_devices() if devices is None else devices)[:num_tiles]
+    mesh = Mesh(np.array(devices), ("tiles",))
+    firsts = np.arange(0, num_tiles * TILE, TILE, dtype=np.uint32)
+    firsts = np.pad(firsts, (0, -num_tiles % len(devices)))  # the last call repeats tile 0 where none is left
+
+    gathered = _Gatherer(layout)
+    with compile_clock() as compile_seconds, progress.bar("replications", replications, show_progress) as advance:
+        key = jax.random.key(seed)
+        for call in firsts.reshape(-1, len(devices)):
+            first = int(call[0])
+            wanted = min(len(devices) * TILE, replications - first)
+            gathered.add(_run_tiles(policy, problem, key, call, layout, mesh), wanted)
+            advance(wanted)
+    return Result(
+        **gathered.totals(),
+        checkpoints=layout.checkpoints(),
+        horizon=horizon,
+        lookahead=layout.lookahead,
+        seed=seed,
+        wall_seconds=time.perf_counter() - began,
+        compile_seconds=compile_seconds(),
+    )
+
+
+class _Layout(NamedTuple):
+    """How the horizon is cut: warm-up, then segments of whole blocks. The last segment may run over; what is beyond counts nothing."""
+
+    horizon: int
+    warm_up: int
+    blocks_per_segment: int
+    rounds_per_segment: int
+    num_segments: int
+    lookahead: int
+    repeats: bool
+
+    def checkpoints(self) -> np.ndarray:
+        ends = self.warm_up + self.rounds_per_segment * np.arange(1, self.num_segments + 1)
+        return np.minimum(np.concatenate([[self.warm_up] if self.warm_up else [], ends]), self.horizon).astype(int)
+
+
+def _lay_out(policy: Policy, horizon: int, lookahead: int, repeats: bool) -> _Layout:
+    lookahead = checks.whole_number("lookahead", lookahead, minimum=1)
+    warm_up = min(policy.warm_up, horizon)
+    unit = math.lcm(policy.commit, lookahead)  # whole blocks of play and of regret
+    units = math.ceil((horizon - warm_up) / unit)
+    units_per_segment = max(math.ceil(units / SEGMENTS), 1)
+    rounds = unit * units_per_segment
+    return _Layout(
+        horizon, warm_up, rounds // policy.commit, rounds, math.ceil(units / units_per_segment), lookahead, repeats
+    )
+
+
+@functools.partial(jax.jit, static_argnames=("layout", "mesh"))
+def _run_tiles(policy: Policy, problem: Problem, key: Array, firsts: Array, layout: _Layout, mesh: Mesh) -> dict[str, Array]:
+    """One tile on every device; `firsts` [devices] are the numbers of their first replications."""
+
+    def tile(policy, problem, key, first):
+        keys = jax.vmap(lambda row: jax.random.fold_in(key, first[0] + row))(jnp.arange(TILE, dtype=jnp.uint32))
+        return jax.vmap(lambda k: _replicate(policy, problem, k, layout))(keys)
+
+    everywhere, apart = PartitionSpec(), PartitionSpec("tiles")
+    sharded = jax.shard_map(tile, mesh=mesh, in_specs=(everywhere, everywhere, everywhere, apart), out_specs=apart, check_vma=False)
+    return sharded(policy, problem, key, firsts)
+
+
+def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) -> dict[str, Array]:
+    """One replication's metrics per segment, [C] each, and its plays [K]."""
+    replication, position = begin(policy, problem, key)
+    position, warm_up = play_warm_up(policy, replication, position, layout.warm_up)
+
+    def segment(position, first_round):
+        position, rounds = play_blocks(policy, replication, position, first_round, layout.blocks_per_segment)
+        return position, _measure(replication.curves, rounds, layout, layout.horizon - first_round)
+
+    starts = layout.warm_up + layout.rounds_per_segment * jnp.arange(layout.num_segments)
+    _, measured = jax.lax.scan(segment, position, starts)
+    if layout.warm_up:
+        first = _measure(replication.curves, warm_up, layout, layout.warm_up)
+        measured = jax.tree.map(lambda x, rest: jnp.concatenate([x[None], rest]), first, measured)
+    return measured | {"plays": jnp.sum(measured["plays"], axis=0)}
+
+
+def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array) -> dict[str, Array]:
+    """Sums over the first `num_rounds` of the given rounds."""
+    counted = jnp.arange(rounds.arms.shape[0]) < num_rounds
+    expected = regret.expected(curves, rounds.z, rounds.arms)
+    instantaneous = regret.instantaneous(curves, rounds.z, rounds.arms)
+    if layout.lookahead == 1:
+        lookahead = jnp.where(counted, instantaneous, 0.0)
+    else:
+        lookahead = regret.lookahead(
+            curves, rounds.z, rounds.arms, layout.lookahead, repeats=layout.repeats, num_rounds=num_rounds
+        )
+    played = (rounds.arms[:, None] == jnp.arange(curves.shape[0])[None, :]) & counted[:, None]
+    return {
+        "total_reward": jnp.sum(jnp.where(counted, rounds.rewards, 0.0)),
+        "expected_reward": jnp.sum(jnp.where(counted, expected, 0.0)),
+        "instantaneous_regret": jnp.sum(jnp.where(counted, instantaneous, 0.0)),
+        "lookahead_regret": jnp.sum(lookahead),
+        "plays": jnp.sum(played, axis=0, dtype=jnp.int32),
+    }
+
+
+class _Gatherer:
+    """Results of tiles as they come off the devices, in replication order."""
+
+    def __init__(self, layout: _Layout) -> None:
+        self._sums = {metric: [] for metric in METRICS}
+        self._plays = []
+        self._bands = {metric: aggregate.BandBuilder() for metric in METRICS}
+
+    def add(self, measured: dict[str, Array], wanted: int) -> None:
+        measured = {name: np.asarray(value)[:wanted] for name, value in measured.items()}
+        self._plays.append(measured["plays"])
+        for metric in METRICS:
+            cumulative = np.cumsum(measured[metric], axis=1, dtype=np.float64)
+            self._sums[metric].append(cumulative[:, -1])
+            self._bands[metric].add(cumulative)
+
+    def totals(self) -> dict:
+        sums = {metric: np.concatenate(parts) for metric, parts in self._sums.items()}
+        bands = {metric: builder.band() for metric, builder in self._bands.items()}
+        return sums | {"plays": np.concatenate(self._plays), "bands": bands}

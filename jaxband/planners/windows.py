@@ -1,0 +1,65 @@
+"""Slot sets: what an arm adds to a plan depends only on the slots it is played in.
+
+Arm j, rested Z_j now and played in slots a_1 < a_2 < … of a d-step plan, is played at rests min(z_max, Z_j + a_1), a_2 − a_1 − 1, …
+So 2d − 1 *points* of each curve matter: a first play in slot 0..d−1, then gaps 0..d−2. And each of the 2^d slot sets A, coded as a
+bit mask, stands for one sum of such points. A plan is a partition of the slots among the arms.
+"""
+
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+
+def reach(table: Array, z: Array, depth: int) -> Array:
+    """The rows of `table` [K, G, ...] at the points within reach from rests z [K]: [K, 2d − 1, ...]."""
+    z_max = table.shape[1] - 1
+    first = jnp.minimum(z[:, None] + jnp.arange(depth)[None, :], z_max)
+    again = jnp.broadcast_to(jnp.minimum(jnp.arange(depth - 1), z_max)[None, :], (z.shape[0], depth - 1))
+    rests = jnp.concatenate([first, again.astype(first.dtype)], axis=1)
+    return table[jnp.arange(z.shape[0])[:, None], rests]
+
+
+@functools.cache
+def last_point(depth: int) -> np.ndarray:
+    """The point at which the last play of each slot set happens, [2^d]; the empty set has none and says 0."""
+    points = np.zeros(2**depth, int)
+    for slots in range(1, 2**depth):
+        last = slots.bit_length() - 1
+        before = (slots - (1 << last)).bit_length() - 1
+        points[slots] = last if before < 0 else depth + (last - before - 1)
+    return points
+
+
+@functools.cache
+def last_slot(depth: int) -> np.ndarray:
+    """The last slot of each slot set, [2^d]; −1 for the empty one."""
+    return np.array([slots.bit_length() - 1 for slots in range(2**depth)])
+
+
+def totals(points: Array) -> Array:
+    """Sums of `points` [K, 2d − 1, ...] over every slot set: [K, 2^d, ...]."""
+    depth = (points.shape[1] + 1) // 2
+    total = jnp.zeros_like(points[:, :1])
+    for slot in range(depth):
+        added = points[:, last_point(depth)[1 << slot : 2 << slot]]
+        total = jnp.concatenate([total, total + added], axis=1)
+    return total
+
+
+def gains(points: Array) -> Array:
+    """What the last play of every slot set adds to the reward: [K, 2^d] from points [K, 2d − 1]; 0 for the empty set."""
+    depth = (points.shape[1] + 1) // 2
+    return points[:, last_point(depth)].at[:, 0].set(0.0)
+
+
+def variance_gains(roots: Array) -> Array:
+    """What the last play of every slot set adds to the variance of the arm's sum: [K, 2^d] from points [K, 2d − 1, r].
+
+    With S the sum of the earlier rows and v the last: ‖S + v‖² − ‖S‖² = v·(2S + v).
+    """
+    depth = (roots.shape[1] + 1) // 2
+    last = roots[:, last_point(depth)]
+    earlier = totals(roots) - last
+    return jnp.sum(last * (2.0 * earlier + last), axis=-1).at[:, 0].set(0.0)

@@ -1,0 +1,64 @@
+"""dRGP-TS: draw all curves from the posterior and play the d arms that are best for the draw (Algorithm 1 of the paper)."""
+
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxband import posterior
+from jaxband.base import Planner, record
+from jaxband.kernels import Kernel
+from jaxband.planners import exhaustive, windows
+from jaxband.policies.gaussian import GaussianPolicy, as_number, check_arguments
+from jaxband.posterior import Posterior
+
+
+def rgp_ts(
+    kernel: Kernel | Sequence[Kernel],
+    num_arms: int,
+    z_max: int | Sequence[int],
+    noise: float,
+    *,
+    planner: Planner | None = None,
+    commit: int | None = None,
+    noisy_variance: bool = False,
+    warm_up: int = 0,
+) -> "RgpTs":
+    """Thompson sampling with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
+
+    `noisy_variance` draws from the predictive distribution of a reward instead of the curve's, as the printed tables did for
+    d = 1; there is no such thing for d > 1. The other options are those of `rgp_ucb`.
+
+    >>> from jaxband.kernels import SquaredExponential
+    >>> rgp_ts(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1, planner=exhaustive(3), commit=1).commit
+    1
+    """
+    planner = exhaustive(1) if planner is None else planner
+    prior = posterior.prior(kernel, num_arms, z_max)
+    commit = check_arguments(num_arms, noise, planner, commit, warm_up)
+    if noisy_variance and planner.depth > 1:
+        raise ValueError(f"noisy_variance must be False for depth > 1, got depth {planner.depth}; curves are drawn jointly there")
+    return RgpTs(prior, as_number(noise), planner, commit, bool(noisy_variance), warm_up)
+
+
+@record("planner", "commit", "noisy_variance", "warm_up")
+class RgpTs(GaussianPolicy):
+    prior: Posterior
+    noise: Array
+    planner: Planner
+    commit: int
+    noisy_variance: bool
+    warm_up: int
+
+    def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
+        return self.planner.plan_points(self.draw(key, state, z)).arms[: self.commit]
+
+    def draw(self, key: Array, state: Posterior, z: Array) -> Array:
+        """A joint draw of the curves at the points within reach, [K, 2d − 1]."""
+        mean, root = windows.reach(state.mean, z, self.depth), windows.reach(state.root, z, self.depth)
+        if self.depth == 1:  # one point per arm: its own variance is all there is to know
+            extra = self.noise**2 if self.noisy_variance else 0.0
+            return mean + jnp.sqrt(jnp.sum(root**2, axis=-1) + extra) * jax.random.normal(key, mean.shape)
+        shocks = jax.random.normal(key, (self.num_arms, root.shape[-1]))
+        return mean + jnp.einsum("kpr,kr->kp", root, shocks, precision=jax.lax.Precision.HIGHEST)

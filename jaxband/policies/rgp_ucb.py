@@ -1,0 +1,61 @@
+"""dRGP-UCB: play the d arms whose total has the largest upper confidence bound η + α_t ς (Algorithm 1 of the paper)."""
+
+from collections.abc import Callable, Sequence
+
+from jax import Array
+
+from jaxband import checks, posterior
+from jaxband.base import Planner, record
+from jaxband.kernels import Kernel
+from jaxband.planners import exhaustive
+from jaxband.policies import confidence
+from jaxband.policies.gaussian import GaussianPolicy, as_number, check_arguments
+from jaxband.posterior import Posterior
+
+
+def rgp_ucb(
+    kernel: Kernel | Sequence[Kernel],
+    num_arms: int,
+    z_max: int | Sequence[int],
+    noise: float,
+    *,
+    planner: Planner | None = None,
+    commit: int | None = None,
+    alpha: Callable = confidence.as_written,
+    alpha_scale: float = 1.0,
+    noisy_variance: bool = False,
+    warm_up: int = 0,
+) -> "RgpUcb":
+    """Upper confidence bounds with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
+
+    `commit` plays are made before planning again (None: the whole plan). The last four arguments tell the protocols apart:
+    the schedule `alpha` and a factor on it, whether the noise of the d rewards is added to ς² (`noisy_variance`), and how
+    many rounds first play arms 0, 1, 2, … in turn. The defaults are the paper as written; `experiments.protocols` has both.
+
+    >>> from jaxband.kernels import SquaredExponential
+    >>> rgp_ucb(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1, planner=exhaustive(3)).commit
+    3
+    """
+    planner = exhaustive(1) if planner is None else planner
+    prior = posterior.prior(kernel, num_arms, z_max)
+    commit = check_arguments(num_arms, noise, planner, commit, warm_up)
+    checks.scalar("alpha_scale", alpha_scale)
+    checks.non_negative("alpha_scale", alpha_scale)
+    return RgpUcb(prior, as_number(noise), as_number(alpha_scale), planner, commit, alpha, bool(noisy_variance), warm_up)
+
+
+@record("planner", "commit", "alpha", "noisy_variance", "warm_up")
+class RgpUcb(GaussianPolicy):
+    prior: Posterior
+    noise: Array
+    alpha_scale: Array
+    planner: Planner
+    commit: int
+    alpha: Callable
+    noisy_variance: bool
+    warm_up: int
+
+    def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
+        alpha = self.alpha_scale * self.alpha(t, *self.prior.mean.shape, self.depth)
+        extra = self.depth * self.noise**2 if self.noisy_variance else 0.0
+        return self.planner.plan_ucb(state.mean, state.root, z, alpha, extra_variance=extra).arms[: self.commit]

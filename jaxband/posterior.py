@@ -1,0 +1,188 @@
+"""Exact Gaussian-process posteriors of all recovery curves, as a mean and a square root of the covariance.
+
+Per arm, covariance = root rootᵀ. Observing y at grid point z, with v = root[z], u = root v, s² = v·v + σ²:
+
+    mean ← mean + u (y − mean[z]) / s²          root ← root − u vᵀ / (s² + σ s)
+
+This is the paper's posterior (section 3) in Potter's square-root form: exact, O(G·r), positive semi-definite by construction.
+Counts and sums per (arm, z) are sufficient and are the state of record; `refresh` rebuilds mean and root from them.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxband import checks
+from jaxband.kernels.base import Kernel, as_kernel, exact_gram, is_traced
+
+RANK_MULTIPLE = 8  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
+
+
+class Posterior(NamedTuple):
+    """What is believed about every arm's curve."""
+
+    mean: Array  # [K, G]
+    root: Array  # [K, G, r]; covariance = root @ root.T
+    counts: Array  # [K, G] int32; how often each arm was played at each rest
+    sums: Array  # [K, G]; the sum of the rewards of those plays
+    mean_error: Array  # [K, G]; what rounding has added to mean (Kahan), so that long float32 runs lose no digits
+    sums_error: Array  # [K, G]; the same of sums
+    prior_root: Array  # [K, G, r]; root before any observation
+
+
+def prior(
+    kernel: Kernel | Sequence[Kernel], num_arms: int, z_max: int | Sequence[int], *, tolerance: float = 1e-12
+) -> Posterior:
+    """The posterior before any play: mean zero and, per arm, a rank-revealing root of the kernel's Gram matrix.
+
+    One kernel for all arms, or one per arm; one `z_max`, or one per arm (a curve is constant beyond its own).
+    Directions whose variance is below `tolerance` of the largest are dropped: such a variance w cannot be seen
+    while n·w ≪ σ² for all counts n.
+
+    >>> from jaxband.kernels import SquaredExponential
+    >>> prior(SquaredExponential(lengthscale=5.0), num_arms=10, z_max=30).root.shape
+    (10, 31, 24)
+    """
+    num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
+    roots = [_root(exact_gram(k, x), tolerance) for k, x in _per_arm(kernel, num_arms, z_max)]
+    rank = max(root.shape[1] for root in roots)
+    rank += -rank % RANK_MULTIPLE
+    padded = np.stack([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])
+    root = jnp.asarray(padded, dtype=float)
+    zeros = jnp.zeros(root.shape[:2])
+    counts = zeros.astype(jnp.int32)
+    return Posterior(zeros, root, counts, sums=zeros, mean_error=zeros, sums_error=zeros, prior_root=root)
+
+
+def observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Array) -> Posterior:
+    """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` with noise of that standard deviation."""
+    _check_plays(posterior, arm, z, reward, noise)
+    mean, root = posterior.mean[arm], posterior.root[arm]
+    v = root[z]
+    u = _matvec(root, v)
+    predictive = jnp.sum(v * v) + noise**2
+    gain = u * ((reward - mean[z]) / predictive)
+    shrink = v / (predictive + noise * jnp.sqrt(predictive))
+    mean, mean_error = _add(mean, posterior.mean_error[arm], gain)
+    total, total_error = _add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
+    return posterior._replace(
+        mean=posterior.mean.at[arm].set(mean),
+        mean_error=posterior.mean_error.at[arm].set(mean_error),
+        root=posterior.root.at[arm].set(root - u[:, None] * shrink[None, :]),
+        counts=posterior.counts.at[arm, z].add(1),
+        sums=posterior.sums.at[arm, z].set(total),
+        sums_error=posterior.sums_error.at[arm, z].set(total_error),
+    )
+
+
+def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise: Array) -> Posterior:
+    """The posterior after a batch of plays, [N] each, in any order; the cost of one `refresh` however many there are."""
+    checks.shape("arms", arms, (None,), "[N]")
+    for name, value in (("z", z), ("rewards", rewards)):
+        checks.shape(name, value, np.shape(arms), "[N]")
+    _check_plays(posterior, arms, z, rewards, noise)
+    arms, z, rewards = jnp.asarray(arms), jnp.asarray(z), jnp.asarray(rewards, posterior.sums.dtype)
+    new_sums = jnp.zeros_like(posterior.sums).at[arms, z].add(rewards)
+    sums, sums_error = _add(posterior.sums, posterior.sums_error, new_sums)
+    counts = posterior.counts.at[arms, z].add(1)
+    return refresh(posterior._replace(counts=counts, sums=sums, sums_error=sums_error), noise)
+
+
+def refresh(posterior: Posterior, noise: Array) -> Posterior:
+    """Mean and root rebuilt from counts and sums, free of the rounding that many single observations gather.
+
+    With L the prior root and D = diag(counts)/σ²:  B = I + LᵀDL,  C = chol(B),  root = L C⁻ᵀ,  mean = root rootᵀ sums/σ².
+    """
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+
+    def rebuild(prior_root, counts, sums):
+        scaled = prior_root * (jnp.sqrt(counts.astype(prior_root.dtype)) / noise)[:, None]
+        precision = jnp.eye(scaled.shape[1], dtype=scaled.dtype) + _matmul(scaled.T, scaled)
+        factor = jnp.linalg.cholesky(precision)
+        root = jax.scipy.linalg.solve_triangular(factor, prior_root.T, lower=True).T
+        return _matvec(root, _matvec(root.T, sums / noise**2)), root
+
+    mean, root = jax.vmap(rebuild)(posterior.prior_root, posterior.counts, posterior.sums)
+    return posterior._replace(mean=mean, mean_error=jnp.zeros_like(mean), root=root)
+
+
+def mean(posterior: Posterior) -> Array:
+    """μ_j(z), [K, G]."""
+    return posterior.mean
+
+
+def variance(posterior: Posterior) -> Array:
+    """σ_j²(z), [K, G]; never negative."""
+    return jnp.sum(posterior.root**2, axis=-1)
+
+
+def covariance(posterior: Posterior, arm: int) -> Array:
+    """k_j(z, z'), [G, G]."""
+    checks.indices("arm", arm, posterior.mean.shape[0], "the arms")
+    return _matmul(posterior.root[arm], posterior.root[arm].T)
+
+
+def variance_of_sum(posterior: Posterior, arm: int, z: Array) -> Array:
+    """The variance of f_arm(z_1) + … + f_arm(z_n), repeats of a z allowed: ‖Σ root[z]‖², with no covariance matrix."""
+    checks.indices("arm", arm, posterior.mean.shape[0], "the arms")
+    checks.indices("z", z, posterior.mean.shape[1], "the grid")
+    return jnp.sum(jnp.sum(posterior.root[arm][jnp.asarray(z)], axis=0) ** 2)
+
+
+def sample(key: Array, posterior: Posterior) -> Array:
+    """One joint draw of all curves, [K, G]: mean + root ε."""
+    shocks = jax.random.normal(key, posterior.root.shape[::2], posterior.root.dtype)
+    return posterior.mean + jax.vmap(_matvec)(posterior.root, shocks)
+
+
+def _per_arm(kernel, num_arms, z_max):
+    """(kernel, grid points) of every arm; points beyond an arm's own z_max are that z_max again."""
+    kernels = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel] * num_arms
+    if len(kernels) != num_arms:
+        raise ValueError(f"kernel must be one kernel or {num_arms} of them, one per arm, got {len(kernels)}")
+    kernels = [as_kernel(k) for k in kernels]
+    if any(is_traced(k) for k in kernels):
+        raise TypeError("kernel must be concrete: its root fixes a shape; build the prior or the policy outside of jit")
+    limits = list(z_max) if np.ndim(z_max) == 1 else [z_max] * num_arms
+    if len(limits) != num_arms:
+        raise ValueError(f"z_max must be one number or {num_arms} of them, one per arm, got {len(limits)}")
+    limits = [checks.whole_number("z_max", limit, minimum=0) for limit in limits]
+    grid = np.arange(max(limits) + 1)
+    return [(k, np.minimum(grid, limit)) for k, limit in zip(kernels, limits, strict=True)]
+
+
+def _root(matrix: np.ndarray, tolerance: float) -> np.ndarray:
+    """Columns √w·q of the eigenvectors with w > tolerance · max w, largest first."""
+    values, vectors = np.linalg.eigh(matrix)
+    if values[0] < -1e-8 * abs(values[-1]):
+        raise ValueError(f"kernel must be positive semi-definite on the grid, got an eigenvalue {values[0]:.3g}")
+    keep = values > tolerance * values[-1]
+    return (vectors[:, keep] * np.sqrt(values[keep]))[:, ::-1]
+
+
+def _check_plays(posterior, arm, z, reward, noise) -> None:
+    checks.indices("arm", arm, posterior.mean.shape[0], "the arms")
+    checks.indices("z", z, posterior.mean.shape[1], "the grid; rests beyond z_max count as z_max")
+    checks.finite("reward", reward)
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+
+
+def _add(total: Array, error: Array, increment: Array) -> tuple[Array, Array]:
+    """Kahan's sum: the new total and what rounding added to it."""
+    corrected = increment - error
+    new = total + corrected
+    return new, (new - total) - corrected
+
+
+def _matvec(matrix: Array, vector: Array) -> Array:
+    return jnp.dot(matrix, vector, precision=jax.lax.Precision.HIGHEST)
+
+
+def _matmul(left: Array, right: Array) -> Array:
+    return jnp.dot(left, right, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,27 @@
+"""A progress bar for the host loop; silent unless standard error is a terminal."""
+
+import contextlib
+import sys
+from collections.abc import Callable, Iterator
+
+
+@contextlib.contextmanager
+def bar(what: str, total: int, enabled: bool | None = None) -> Iterator[Callable[[int], None]]:
+    """Yields a function that is told how many units are newly done. `enabled` None: only on a terminal, if rich is there."""
+    progress = _rich_progress() if enabled or (enabled is None and sys.stderr.isatty()) else None
+    if progress is None:
+        yield lambda done: None
+        return
+    with progress:
+        task = progress.add_task(what, total=total)
+        yield lambda done: progress.advance(task, done)
+
+
+def _rich_progress():
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+    except ImportError:
+        return None
+    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
+    return Progress(*columns, console=Console(stderr=True), transient=True)

@@ -1,0 +1,55 @@
+"""Regret as section 4 of the paper defines it, at the rests that the policy itself brought about.
+
+    instantaneous:  Σ_t  max_j f_j(Z_j,t) − f_{J_t}(Z_{J_t},t)
+    d-step lookahead:  Σ_h  M*(Z_hd) − Σ_{t=hd}^{hd+d−1} f_{J_t}(Z_{J_t},t),   M* the best total of d plays from there
+
+Multiple play lets M* repeat an arm within the d plays, single play does not. Any policy can be measured, whatever its own depth.
+A last block that the horizon cuts short is compared with the best sequence of the same length.
+"""
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+from jaxband import checks
+from jaxband.environment import expected_rewards
+from jaxband.planners import windows
+from jaxband.planners.exhaustive import exhaustive
+
+
+def expected(curves: Array, z: Array, arms: Array) -> Array:
+    """f_J(Z_J) of the played arms, [n]: the rewards without their noise. z [n, K], arms [n]."""
+    _check(curves, z, arms)
+    return curves[arms, jnp.take_along_axis(z, arms[:, None], axis=1)[:, 0]]
+
+
+def instantaneous(curves: Array, z: Array, arms: Array) -> Array:
+    """What each round fell short of the best arm at the same rests, [n]."""
+    best = jax.vmap(lambda rests: jnp.max(expected_rewards(curves, rests)))(z)
+    return best - expected(curves, z, arms)
+
+
+def lookahead(curves: Array, z: Array, arms: Array, depth: int, *, repeats: bool = True, num_rounds: Array | None = None) -> Array:
+    """What each block of `depth` rounds fell short of the best sequence from where it began, [⌈n/d⌉].
+
+    Only the first `num_rounds` rounds count (default: all n).
+    """
+    depth = checks.whole_number("depth", depth, minimum=1)
+    planner = exhaustive(depth, repeats)
+    planner.check(curves.shape[0])
+    num_rounds = arms.shape[0] if num_rounds is None else num_rounds
+    counted = jnp.arange(arms.shape[0]) < num_rounds
+    earned = jnp.where(counted, expected(curves, z, arms), 0.0)
+    earned = jnp.pad(earned, (0, -len(earned) % depth)).reshape(-1, depth).sum(axis=1)
+    starts = z[::depth]
+    left = num_rounds - depth * jnp.arange(starts.shape[0])
+    points = jax.vmap(lambda rests: windows.reach(curves, rests, depth))(starts)
+    return jax.vmap(lambda p, n: planner.plan_points(p, num_slots=n).value)(points, left) - earned
+
+
+def _check(curves, z, arms) -> None:
+    num_arms, num_points = curves.shape
+    checks.shape("z", z, (None, num_arms), "[n, K]")
+    checks.shape("arms", arms, (z.shape[0],), "[n]")
+    checks.indices("z", z, num_points, "the grid")
+    checks.indices("arms", arms, num_arms, "the arms")
