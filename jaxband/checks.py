@@ -17,7 +17,9 @@ def concrete(value):
 def whole_number(name: str, value, minimum: int, maximum: int | None = None, remedy: str = "") -> int:
     """A Python int within bounds. These fix shapes, so that a traced value is refused too."""
     if isinstance(value, jax.core.Tracer):
-        raise TypeError(f"{name} fixes a shape and must be a Python int, got a traced value; mark it static in your jit")
+        raise TypeError(
+            f"{name} fixes a shape and must be a Python int, got a traced value; mark it static in your jit"
+        )
     try:
         number = operator.index(value.item() if isinstance(value, np.ndarray) else value)
     except TypeError:

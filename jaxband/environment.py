@@ -1,6 +1,6 @@
 """The problem: recovery curves, noise, and how rests evolve (section 3 of the paper).
 
-    Z_j ← 0 for the played arm, min(z_max, Z_j + 1) for the others;   reward = f_J(Z_J) + σ ε.
+Z_j ← 0 for the played arm, min(z_max, Z_j + 1) for the others;   reward = f_J(Z_J) + σ ε.
 """
 
 from collections.abc import Callable
@@ -33,7 +33,9 @@ class Problem:
 
     def __post_init__(self):
         if callable(self.curves):
-            object.__setattr__(self, "curves", self.curves if isinstance(self.curves, Partial) else Partial(self.curves))
+            object.__setattr__(
+                self, "curves", self.curves if isinstance(self.curves, Partial) else Partial(self.curves)
+            )
         else:
             checks.finite("curves", self.curves)
             object.__setattr__(self, "curves", jnp.asarray(self.curves, dtype=float))
@@ -66,7 +68,7 @@ class Problem:
 
 def step(z: Array, arm: Array, z_max: int) -> Array:
     """The rests one round later, [K]."""
-    return jnp.where(jnp.arange(z.shape[0]) == arm, 0, jnp.minimum(z + 1, z_max))
+    return jnp.where(jnp.arange(z.shape[0], dtype=arm.dtype) == arm, 0, jnp.minimum(z + 1, z_max))
 
 
 def expected_rewards(curves: Array, z: Array) -> Array:

@@ -23,7 +23,7 @@ from jaxband import aggregate, checks, progress, regret
 from jaxband.base import Policy
 from jaxband.compile_clock import compile_clock
 from jaxband.environment import Problem
-from jaxband.simulate import Rounds, begin, check_fit, play_blocks, play_warm_up
+from jaxband.simulate import Rounds, begin, check_fit, play_rounds
 
 TILE = 64  # replications that one device runs side by side
 SEGMENTS = 128  # checkpoints of the cumulative curves, at most one more
@@ -82,7 +82,7 @@ def monte_carlo(
     check_fit(policy, problem)
     if repeats is None:
         repeats = getattr(getattr(policy, "planner", None), "repeats", True)
-    layout = _lay_out(policy, horizon, lookahead or policy.depth, bool(repeats))
+    layout = _lay_out(horizon, lookahead or policy.depth, bool(repeats))
 
     num_tiles = math.ceil(replications / TILE)
     devices = list(jax.local_devices() if devices is None else devices)[:num_tiles]
@@ -90,7 +90,7 @@ def monte_carlo(
     firsts = np.arange(0, num_tiles * TILE, TILE, dtype=np.uint32)
     firsts = np.pad(firsts, (0, -num_tiles % len(devices)))  # the last call repeats tile 0 where none is left
 
-    gathered = _Gatherer(layout)
+    gathered = _Gatherer()
     with compile_clock() as compile_seconds, progress.bar("replications", replications, show_progress) as advance:
         key = jax.random.key(seed)
         for call in firsts.reshape(-1, len(devices)):
@@ -110,35 +110,29 @@ def monte_carlo(
 
 
 class _Layout(NamedTuple):
-    """How the horizon is cut: warm-up, then segments of whole blocks. The last segment may run over; what is beyond counts nothing."""
+    """How the horizon is cut into segments of whole lookahead blocks. What the last one plays beyond the horizon counts nothing."""
 
     horizon: int
-    warm_up: int
-    blocks_per_segment: int
     rounds_per_segment: int
     num_segments: int
     lookahead: int
     repeats: bool
 
     def checkpoints(self) -> np.ndarray:
-        ends = self.warm_up + self.rounds_per_segment * np.arange(1, self.num_segments + 1)
-        return np.minimum(np.concatenate([[self.warm_up] if self.warm_up else [], ends]), self.horizon).astype(int)
+        return np.minimum(self.rounds_per_segment * np.arange(1, self.num_segments + 1), self.horizon)
 
 
-def _lay_out(policy: Policy, horizon: int, lookahead: int, repeats: bool) -> _Layout:
+def _lay_out(horizon: int, lookahead: int, repeats: bool) -> _Layout:
     lookahead = checks.whole_number("lookahead", lookahead, minimum=1)
-    warm_up = min(policy.warm_up, horizon)
-    unit = math.lcm(policy.commit, lookahead)  # whole blocks of play and of regret
-    units = math.ceil((horizon - warm_up) / unit)
-    units_per_segment = max(math.ceil(units / SEGMENTS), 1)
-    rounds = unit * units_per_segment
-    return _Layout(
-        horizon, warm_up, rounds // policy.commit, rounds, math.ceil(units / units_per_segment), lookahead, repeats
-    )
+    blocks = math.ceil(horizon / lookahead)
+    rounds = lookahead * math.ceil(blocks / SEGMENTS)
+    return _Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats)
 
 
 @functools.partial(jax.jit, static_argnames=("layout", "mesh"))
-def _run_tiles(policy: Policy, problem: Problem, key: Array, firsts: Array, layout: _Layout, mesh: Mesh) -> dict[str, Array]:
+def _run_tiles(
+    policy: Policy, problem: Problem, key: Array, firsts: Array, layout: _Layout, mesh: Mesh
+) -> dict[str, Array]:
     """One tile on every device; `firsts` [devices] are the numbers of their first replications."""
 
     def tile(policy, problem, key, first):
@@ -146,30 +140,29 @@ def _run_tiles(policy: Policy, problem: Problem, key: Array, firsts: Array, layo
         return jax.vmap(lambda k: _replicate(policy, problem, k, layout))(keys)
 
     everywhere, apart = PartitionSpec(), PartitionSpec("tiles")
-    sharded = jax.shard_map(tile, mesh=mesh, in_specs=(everywhere, everywhere, everywhere, apart), out_specs=apart, check_vma=False)
+    sharded = jax.shard_map(
+        tile, mesh=mesh, in_specs=(everywhere, everywhere, everywhere, apart), out_specs=apart, check_vma=False
+    )
     return sharded(policy, problem, key, firsts)
 
 
 def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) -> dict[str, Array]:
     """One replication's metrics per segment, [C] each, and its plays [K]."""
     replication, position = begin(policy, problem, key)
-    position, warm_up = play_warm_up(policy, replication, position, layout.warm_up)
 
     def segment(position, first_round):
-        position, rounds = play_blocks(policy, replication, position, first_round, layout.blocks_per_segment)
+        position, rounds = play_rounds(policy, replication, position, first_round, layout.rounds_per_segment)
         return position, _measure(replication.curves, rounds, layout, layout.horizon - first_round)
 
-    starts = layout.warm_up + layout.rounds_per_segment * jnp.arange(layout.num_segments)
-    _, measured = jax.lax.scan(segment, position, starts)
-    if layout.warm_up:
-        first = _measure(replication.curves, warm_up, layout, layout.warm_up)
-        measured = jax.tree.map(lambda x, rest: jnp.concatenate([x[None], rest]), first, measured)
+    _, measured = jax.lax.scan(
+        segment, position, layout.rounds_per_segment * jnp.arange(layout.num_segments, dtype=jnp.int32)
+    )
     return measured | {"plays": jnp.sum(measured["plays"], axis=0)}
 
 
 def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array) -> dict[str, Array]:
     """Sums over the first `num_rounds` of the given rounds."""
-    counted = jnp.arange(rounds.arms.shape[0]) < num_rounds
+    counted = jnp.arange(rounds.arms.shape[0], dtype=jnp.int32) < num_rounds
     expected = regret.expected(curves, rounds.z, rounds.arms)
     instantaneous = regret.instantaneous(curves, rounds.z, rounds.arms)
     if layout.lookahead == 1:
@@ -178,7 +171,7 @@ def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array) 
         lookahead = regret.lookahead(
             curves, rounds.z, rounds.arms, layout.lookahead, repeats=layout.repeats, num_rounds=num_rounds
         )
-    played = (rounds.arms[:, None] == jnp.arange(curves.shape[0])[None, :]) & counted[:, None]
+    played = (rounds.arms[:, None] == jnp.arange(curves.shape[0], dtype=jnp.int32)[None, :]) & counted[:, None]
     return {
         "total_reward": jnp.sum(jnp.where(counted, rounds.rewards, 0.0)),
         "expected_reward": jnp.sum(jnp.where(counted, expected, 0.0)),
@@ -191,7 +184,7 @@ def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array) 
 class _Gatherer:
     """Results of tiles as they come off the devices, in replication order."""
 
-    def __init__(self, layout: _Layout) -> None:
+    def __init__(self) -> None:
         self._sums = {metric: [] for metric in METRICS}
         self._plays = []
         self._bands = {metric: aggregate.BandBuilder() for metric in METRICS}

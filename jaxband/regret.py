@@ -29,7 +29,9 @@ def instantaneous(curves: Array, z: Array, arms: Array) -> Array:
     return best - expected(curves, z, arms)
 
 
-def lookahead(curves: Array, z: Array, arms: Array, depth: int, *, repeats: bool = True, num_rounds: Array | None = None) -> Array:
+def lookahead(
+    curves: Array, z: Array, arms: Array, depth: int, *, repeats: bool = True, num_rounds: Array | None = None
+) -> Array:
     """What each block of `depth` rounds fell short of the best sequence from where it began, [⌈n/d⌉].
 
     Only the first `num_rounds` rounds count (default: all n).
@@ -38,11 +40,11 @@ def lookahead(curves: Array, z: Array, arms: Array, depth: int, *, repeats: bool
     planner = exhaustive(depth, repeats)
     planner.check(curves.shape[0])
     num_rounds = arms.shape[0] if num_rounds is None else num_rounds
-    counted = jnp.arange(arms.shape[0]) < num_rounds
+    counted = jnp.arange(arms.shape[0], dtype=jnp.int32) < num_rounds
     earned = jnp.where(counted, expected(curves, z, arms), 0.0)
     earned = jnp.pad(earned, (0, -len(earned) % depth)).reshape(-1, depth).sum(axis=1)
     starts = z[::depth]
-    left = num_rounds - depth * jnp.arange(starts.shape[0])
+    left = num_rounds - depth * jnp.arange(starts.shape[0], dtype=jnp.int32)
     points = jax.vmap(lambda rests: windows.reach(curves, rests, depth))(starts)
     return jax.vmap(lambda p, n: planner.plan_points(p, num_slots=n).value)(points, left) - earned
 

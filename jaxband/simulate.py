@@ -1,11 +1,11 @@
-"""One replication: a policy plays a problem, block by block.
+"""One replication: a policy plays a problem, round by round.
 
-    rests z ──plan──▶ arms of the block ──play──▶ rewards ──update──▶ state
-       ▲                                │
-       └──────────── step ──────────────┘
+    rests z ──plan──▶ arms of the block ──play──▶ reward ──update──▶ state
+       ▲                                 │
+       └──────────── step ───────────────┘
 
-A block is planned once and then played to its end, so nothing is decided twice and no branch is taken inside the loop.
-Shocks belong to rounds, not to blocks: policies that plan at different paces meet the same noise.
+A plan is made at the first round of a block and played to the block's end. Shocks belong to rounds, not to blocks: policies that
+plan at different paces meet the same noise.
 """
 
 from typing import NamedTuple
@@ -51,6 +51,7 @@ class Position(NamedTuple):
 
     state: State
     z: Array  # [K]
+    arms: Array  # [commit]; the current block's plan
 
 
 def simulate(policy: Policy, problem: Problem, key: Array, horizon: int) -> Run:
@@ -65,22 +66,21 @@ def simulate(policy: Policy, problem: Problem, key: Array, horizon: int) -> Run:
     horizon = checks.whole_number("horizon", horizon, minimum=1)
     check_fit(policy, problem)
     replication, position = begin(policy, problem, key)
-    warm_up = min(policy.warm_up, horizon)
-    num_blocks, rest = divmod(horizon - warm_up, policy.commit)
-    position, first = play_warm_up(policy, replication, position, warm_up)
-    position, middle = play_blocks(policy, replication, position, warm_up, num_blocks)
-    position, last = play_blocks(policy, replication, position, horizon - rest, int(rest > 0), plays=rest)
-    rounds = jax.tree.map(lambda *parts: jnp.concatenate(parts), first, middle, last)
+    position, rounds = play_rounds(policy, replication, position, 0, horizon)
     return Run(*rounds, replication.curves, position.state)
 
 
 def check_fit(policy: Policy, problem: Problem) -> None:
     """Do policy and problem have the same arms and the same grid?"""
     if policy.num_arms != problem.num_arms:
-        raise ValueError(f"policy has {policy.num_arms} arms but the problem has {problem.num_arms}; build both with the same number")
+        raise ValueError(
+            f"policy has {policy.num_arms} arms but the problem has {problem.num_arms}; build both with the same number"
+        )
     z_max = getattr(policy, "z_max", problem.z_max)
     if z_max != problem.z_max:
-        raise ValueError(f"policy has z_max {z_max} but the problem has {problem.z_max}; build both with the same z_max")
+        raise ValueError(
+            f"policy has z_max {z_max} but the problem has {problem.z_max}; build both with the same z_max"
+        )
 
 
 def begin(policy: Policy, problem: Problem, key: Array) -> tuple[Replication, Position]:
@@ -90,44 +90,39 @@ def begin(policy: Policy, problem: Problem, key: Array) -> tuple[Replication, Po
     state = policy.init(key_init)
     if hasattr(policy, "inform"):
         state = policy.inform(state, curves)
-    return Replication(curves, problem.noise, key_noise, key_plan), Position(state, problem.z_init)
+    arms = jnp.zeros(policy.commit, jnp.int32)
+    return Replication(curves, problem.noise, key_noise, key_plan), Position(state, problem.z_init, arms)
 
 
-def play_warm_up(policy: Policy, replication: Replication, position: Position, num_rounds: int) -> tuple[Position, Rounds]:
-    """Rounds 0..num_rounds − 1: arms 0, 1, 2, … in turn."""
-    rounds = jnp.arange(num_rounds)
-    return _play(policy, replication, position, rounds % policy.num_arms, _shocks(replication, rounds))
-
-
-def play_blocks(
-    policy: Policy, replication: Replication, position: Position, first_round: Array, num_blocks: int, plays: int | None = None
+def play_rounds(
+    policy: Policy, replication: Replication, position: Position, first_round: Array, num_rounds: int
 ) -> tuple[Position, Rounds]:
-    """`num_blocks` blocks from `first_round` on, each planned once and played for `plays` rounds (default: policy.commit)."""
-    plays = policy.commit if plays is None else plays
-    starts = first_round + plays * jnp.arange(num_blocks)
-    shocks = _shocks(replication, (starts[:, None] + jnp.arange(plays)[None, :]).ravel()).reshape(num_blocks, plays)
-    keys = jax.vmap(jax.random.fold_in, (None, 0))(replication.key_plan, starts)
-
-    def block(position, inputs):
-        key_plan, t, shocks = inputs
-        arms = policy.plan(key_plan, position.state, position.z, t)[:plays]
-        return _play(policy, replication, position, arms, shocks)
-
-    position, rounds = jax.lax.scan(block, position, (keys, starts, shocks))
-    return position, jax.tree.map(lambda x: x.reshape(num_blocks * plays, *x.shape[2:]), rounds)
-
-
-def _play(policy, replication, position, arms, shocks) -> tuple[Position, Rounds]:
-    """Play the given arms, one round each."""
+    """`num_rounds` rounds from `first_round` on. The warm-up plays arms 0, 1, 2, … in turn; then blocks begin."""
+    rounds = first_round + jnp.arange(num_rounds, dtype=jnp.int32)
 
     def play_one(position, inputs):
-        arm, shock = inputs
+        t, shock = inputs
+        arms = _current_plan(policy, replication.key_plan, position, t)
+        arm = arms[(t - policy.warm_up) % policy.commit]
+        if policy.warm_up:
+            arm = jnp.where(t < policy.warm_up, t % policy.num_arms, arm)
         z = position.z
         reward = replication.curves[arm, z[arm]] + replication.noise * shock
         state = policy.update(position.state, arm, z[arm], reward)
-        return Position(state, step(z, arm, replication.curves.shape[1] - 1)), Rounds(arm, reward, z)
+        return Position(state, step(z, arm, replication.curves.shape[1] - 1), arms), Rounds(arm, reward, z)
 
-    return jax.lax.scan(play_one, position, (arms.astype(jnp.int32), shocks), unroll=len(shocks) == 1)
+    return jax.lax.scan(play_one, position, (rounds, _shocks(replication, rounds)))
+
+
+def _current_plan(policy: Policy, key_plan: Array, position: Position, t: Array) -> Array:
+    """The plan being played at round t. The branch depends on t alone, so that it stays a branch under `vmap`."""
+
+    def make():
+        return policy.plan(jax.random.fold_in(key_plan, t), position.state, position.z, t).astype(jnp.int32)
+
+    if policy.commit == 1:
+        return make()
+    return jax.lax.cond((t - policy.warm_up) % policy.commit == 0, make, lambda: position.arms)
 
 
 def _shocks(replication: Replication, rounds: Array) -> Array:

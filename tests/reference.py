@@ -53,9 +53,7 @@ def gram(kernel, z_max):
 
 def logistic(theta, z_max):
     """f(z) = θ0 / (1 + exp(−θ1 (z − θ2)))."""
-    return np.array(
-        [[h / (1.0 + math.exp(-s * (z - m))) for z in range(z_max + 1)] for h, s, m in theta]
-    )
+    return np.array([[h / (1.0 + math.exp(-s * (z - m))) for z in range(z_max + 1)] for h, s, m in theta])
 
 
 def gamma(theta, z_max, reflection=None):
@@ -228,9 +226,7 @@ def run(curves, noise, shocks, plan, z_init=None):
     return {name: np.array(values) for name, values in record.items()}
 
 
-def run_rgp_ucb(
-    curves, gram, noise, shocks, depth=1, repeats=True, protocol="as-written", z_init=None
-):
+def run_rgp_ucb(curves, gram, noise, shocks, depth=1, repeats=True, protocol="as-written", z_init=None):
     """dRGP-UCB (Algorithm 1). `published` first plays every arm once and adds d σ² to ς²."""
     check(protocol)
     num_arms, num_points = curves.shape
@@ -248,9 +244,7 @@ def run_rgp_ucb(
     return run(curves, noise, shocks, plan, z_init)
 
 
-def run_rgp_ts(
-    curves, gram, noise, shocks, sampler, depth, repeats, protocol="as-written", z_init=None
-):
+def run_rgp_ts(curves, gram, noise, shocks, sampler, depth, repeats, protocol="as-written", z_init=None):
     """dRGP-TS (Algorithm 1) on the curves [K, G] of sampler(means, covariances, block_index).
 
     Blocks count from 0. `published` first plays every arm once (not a block), and for d = 1 hands
@@ -294,9 +288,7 @@ def run_ucb_z(curves, noise, shocks, choices, horizon, z_init=None):
 
     def plan(t, z, record):
         counts, totals = np.zeros(curves.shape, dtype=int), np.zeros(curves.shape)
-        for arm, z_arm, reward in zip(
-            record["arms"], record["z_played"], record["rewards"], strict=True
-        ):
+        for arm, z_arm, reward in zip(record["arms"], record["z_played"], record["rewards"], strict=True):
             counts[arm, z_arm] += 1
             totals[arm, z_arm] += reward
         for arm, wanted in itertools.product(range(num_arms), range(num_points)):
@@ -306,9 +298,7 @@ def run_ucb_z(curves, noise, shocks, choices, horizon, z_init=None):
                 other = choices(t, arm)
                 assert other != arm, "choices must return another arm"
                 return [other]
-        index = [
-            ucb_z_index(totals[j, z[j]], counts[j, z[j]], noise, horizon) for j in range(num_arms)
-        ]
+        index = [ucb_z_index(totals[j, z[j]], counts[j, z[j]], noise, horizon) for j in range(num_arms)]
         return [index.index(max(index))]
 
     assert len(shocks) >= horizon, "one shock per round"

@@ -143,9 +143,7 @@ def test_regret_of_two_arms():
     np.testing.assert_allclose(lookahead_regret(TWO_ARMS, 0, arms, 2, True), [1.4, 0.0])
     # The last block has one round, at z = (1, 0), and its best value is 1.
     np.testing.assert_allclose(lookahead_regret(TWO_ARMS, 0, arms, 3, True), [1.4, 0.0])
-    np.testing.assert_allclose(
-        lookahead_regret(TWO_ARMS, 0, arms, 1, True), instantaneous_regret(TWO_ARMS, 0, arms)
-    )
+    np.testing.assert_allclose(lookahead_regret(TWO_ARMS, 0, arms, 1, True), instantaneous_regret(TWO_ARMS, 0, arms))
 
 
 def test_three_step_best_value_by_hand():

@@ -90,7 +90,8 @@ def gram_at(kernel: Kernel, x: Array) -> Array:
 
 def exact_gram(kernel: Kernel, x: np.ndarray) -> np.ndarray:
     """The same in float64 on the host, whatever JAX's default precision. The hyperparameters must be concrete."""
-    with jax.enable_x64(True), jax.default_device(jax.local_devices(backend="cpu")[0]):
+    cpu = jax.local_devices(backend="cpu")[0]
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True), jax.default_device(cpu):
         kernel = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), kernel)
         matrix = np.asarray(gram_at(kernel, np.asarray(x, np.float64)))
     if not np.isfinite(matrix).all():

@@ -109,7 +109,7 @@ class Exhaustive:
 
 def _after(table: Array, bits: Array) -> Array:
     """`table` [K, 2^d] as seen after each arm k was played in the slots bits[k]: entry A becomes entry A ∪ bits[k]."""
-    slots = jnp.arange(table.shape[1])[None, :] | bits[:, None]
+    slots = jnp.arange(table.shape[1], dtype=bits.dtype)[None, :] | bits[:, None]
     return jnp.take_along_axis(table, slots, axis=1)
 
 
@@ -120,7 +120,9 @@ class _Tree(NamedTuple):
     leads: np.ndarray  # [N, l]; arms of the leading slots, one chunk of leaves each
     lead_codes: np.ndarray  # [N, l]; the nodes on the path to each lead
     lead_bits: np.ndarray  # [N, K]; slot set of every arm within each lead
-    levels: tuple[np.ndarray, ...]  # codes below a lead, one array [parents, children] per slot, as if no arm were in the lead
+    levels: tuple[
+        np.ndarray, ...
+    ]  # codes below a lead, one array [parents, children] per slot, as if no arm were in the lead
 
     def arms_of(self, lead: Array, leaf: Array) -> Array:
         leaves = self.levels[-1].size
@@ -130,7 +132,9 @@ class _Tree(NamedTuple):
 
 @functools.cache
 def _tree(num_arms: int, depth: int, repeats: bool) -> _Tree:
-    lead = next(n for n in range(depth) if _num_leaves(num_arms, depth - n, repeats) <= LEAVES_PER_CHUNK or n == depth - 1)
+    lead = next(
+        n for n in range(depth) if _num_leaves(num_arms, depth - n, repeats) <= LEAVES_PER_CHUNK or n == depth - 1
+    )
     codes, levels = _grow(num_arms, depth, range(lead), repeats)
     leads = codes >> depth
     bits = np.zeros((len(leads), num_arms), np.int32)

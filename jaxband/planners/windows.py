@@ -15,16 +15,17 @@ from jax import Array
 def reach(table: Array, z: Array, depth: int) -> Array:
     """The rows of `table` [K, G, ...] at the points within reach from rests z [K]: [K, 2d − 1, ...]."""
     z_max = table.shape[1] - 1
-    first = jnp.minimum(z[:, None] + jnp.arange(depth)[None, :], z_max)
-    again = jnp.broadcast_to(jnp.minimum(jnp.arange(depth - 1), z_max)[None, :], (z.shape[0], depth - 1))
-    rests = jnp.concatenate([first, again.astype(first.dtype)], axis=1)
+    slots = jnp.arange(depth, dtype=z.dtype)
+    first = jnp.minimum(z[:, None] + slots[None, :], z_max)
+    again = jnp.broadcast_to(jnp.minimum(slots[:-1], z_max)[None, :], (z.shape[0], depth - 1))
+    rests = jnp.concatenate([first, again], axis=1)
     return table[jnp.arange(z.shape[0])[:, None], rests]
 
 
 @functools.cache
 def last_point(depth: int) -> np.ndarray:
     """The point at which the last play of each slot set happens, [2^d]; the empty set has none and says 0."""
-    points = np.zeros(2**depth, int)
+    points = np.zeros(2**depth, np.int32)
     for slots in range(1, 2**depth):
         last = slots.bit_length() - 1
         before = (slots - (1 << last)).bit_length() - 1
@@ -35,7 +36,7 @@ def last_point(depth: int) -> np.ndarray:
 @functools.cache
 def last_slot(depth: int) -> np.ndarray:
     """The last slot of each slot set, [2^d]; −1 for the empty one."""
-    return np.array([slots.bit_length() - 1 for slots in range(2**depth)])
+    return np.array([slots.bit_length() - 1 for slots in range(2**depth)], np.int32)
 
 
 def totals(points: Array) -> Array:

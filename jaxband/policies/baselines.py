@@ -41,7 +41,7 @@ class Random(_Stateless):
     num_arms: int
 
     def plan(self, key: Array, state: tuple, z: Array, t: Array) -> Array:
-        return jax.random.randint(key, (1,), 0, self.num_arms)
+        return jax.random.randint(key, (1,), 0, self.num_arms, jax.numpy.int32)
 
 
 @record("num_arms")

@@ -38,7 +38,9 @@ def rgp_ts(
     prior = posterior.prior(kernel, num_arms, z_max)
     commit = check_arguments(num_arms, noise, planner, commit, warm_up)
     if noisy_variance and planner.depth > 1:
-        raise ValueError(f"noisy_variance must be False for depth > 1, got depth {planner.depth}; curves are drawn jointly there")
+        raise ValueError(
+            f"noisy_variance must be False for depth > 1, got depth {planner.depth}; curves are drawn jointly there"
+        )
     return RgpTs(prior, as_number(noise), planner, commit, bool(noisy_variance), warm_up)
 
 

@@ -41,7 +41,9 @@ def rgp_ucb(
     commit = check_arguments(num_arms, noise, planner, commit, warm_up)
     checks.scalar("alpha_scale", alpha_scale)
     checks.non_negative("alpha_scale", alpha_scale)
-    return RgpUcb(prior, as_number(noise), as_number(alpha_scale), planner, commit, alpha, bool(noisy_variance), warm_up)
+    return RgpUcb(
+        prior, as_number(noise), as_number(alpha_scale), planner, commit, alpha, bool(noisy_variance), warm_up
+    )
 
 
 @record("planner", "commit", "alpha", "noisy_variance", "warm_up")

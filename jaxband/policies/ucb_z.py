@@ -51,15 +51,17 @@ class UcbZ:
 
     def plan(self, key: Array, state: Visits, z: Array, t: Array) -> Array:
         unseen = state.counts == 0
-        arm = jnp.where(jnp.any(unseen), self._visit(key, unseen, z), jnp.argmax(self._bounds(state, z)))
+        arm = jnp.where(
+            jnp.any(unseen), self._visit(key, unseen, z), jnp.argmax(self._bounds(state, z)).astype(z.dtype)
+        )
         return arm[None]
 
     def _visit(self, key: Array, unseen: Array, z: Array) -> Array:
         """The next play on the way to the first unseen pair."""
-        wanted_arm = jnp.argmax(jnp.any(unseen, axis=1))
-        wanted_z = jnp.argmax(unseen[wanted_arm])
+        wanted_arm = jnp.argmax(jnp.any(unseen, axis=1)).astype(z.dtype)
+        wanted_z = jnp.argmax(unseen[wanted_arm]).astype(z.dtype)
         others = max(self.num_arms - 1, 1)
-        other = (wanted_arm + 1 + jax.random.randint(key, (), 0, others)) % self.num_arms
+        other = (wanted_arm + 1 + jax.random.randint(key, (), 0, others, z.dtype)) % self.num_arms
         return jnp.where(z[wanted_arm] < wanted_z, other, wanted_arm)
 
     def _bounds(self, state: Visits, z: Array) -> Array:
