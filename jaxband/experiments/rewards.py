@@ -1,0 +1,92 @@
+"""The paper's tables of total reward: Table 1 (l = 5) and the appendix's two for other lengthscales (l = 2.5 and 7.5)."""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from jaxband import policies
+from jaxband.environment import Problem
+from jaxband.experiments import paper
+from jaxband.experiments.protocols import PROTOCOLS
+from jaxband.kernels import SquaredExponential
+from jaxband.monte_carlo import Result, monte_carlo
+
+LENGTHSCALES = {"table1": (5.0,), "lengthscales": (2.5, 7.5)}  # of the policies' kernels
+
+
+class Cell(NamedTuple):
+    """One policy in one setting."""
+
+    setting: str
+    policy: str
+    lengthscale: float | None  # None for policies without a kernel
+    protocol: str
+    printed: paper.Printed
+    result: Result | None  # None: this policy is not implemented yet
+
+
+def run(experiment: str, protocol: str, replications: int, seed: int, announce: Callable[[str], None]) -> Iterator[Cell]:
+    """The cells of `experiment`, one after the other; `announce` is told each before it runs."""
+    for setting in paper.FAMILIES:
+        problem = Problem(paper.curves(setting), noise=paper.NOISE)
+        for policy, lengthscale in _columns(experiment):
+            announce(f"{setting}: {_label(policy, lengthscale)}, {protocol}")
+            played = _policy(policy, lengthscale, protocol)
+            result = played and monte_carlo(
+                played, problem, horizon=paper.HORIZON, replications=replications, seed=seed
+            )
+            yield Cell(setting, policy, lengthscale, protocol, paper.TOTAL_REWARD[setting, policy, lengthscale], result)
+
+
+def as_json(cell: Cell) -> dict:
+    """A cell as the command line prints it; `mean`, `low` and `high` are null for a policy that is not there yet."""
+    row = {
+        "setting": cell.setting,
+        "policy": cell.policy,
+        "lengthscale": cell.lengthscale,
+        "protocol": cell.protocol,
+        "paper": cell.printed.mean,
+        "paper_low": cell.printed.low,
+        "paper_high": cell.printed.high,
+    }
+    if cell.result is None:
+        return row | {"status": "not yet", "mean": None, "low": None, "high": None}
+    reward = cell.result.summary()["total_reward"]
+    regret = cell.result.summary()["instantaneous_regret"]
+    return row | {
+        "status": "done",
+        "mean": reward.mean,
+        "standard_error": reward.standard_error,
+        "low": reward.low,
+        "high": reward.high,
+        "difference": reward.mean - cell.printed.mean,
+        "instantaneous_regret": regret.mean,
+        "run_seconds": cell.result.wall_seconds - cell.result.compile_seconds,
+        "compile_seconds": cell.result.compile_seconds,
+    }
+
+
+def label(cell: Cell) -> str:
+    return _label(cell.policy, cell.lengthscale)
+
+
+def _label(policy: str, lengthscale: float | None) -> str:
+    return policy if lengthscale is None else f"{policy} (l={lengthscale:g})"
+
+
+def _columns(experiment: str) -> list[tuple[str, float | None]]:
+    with_kernel = [(policy, l) for policy in ("1RGP-UCB", "1RGP-TS") for l in LENGTHSCALES[experiment]]
+    return with_kernel + ([("RogueUCB-Tuned", None), ("UCB-Z", None)] if experiment == "table1" else [])
+
+
+def _policy(name: str, lengthscale: float | None, protocol: str):
+    options = PROTOCOLS[protocol](paper.NUM_ARMS)
+    shape = {"num_arms": paper.NUM_ARMS, "z_max": paper.Z_MAX, "noise": paper.NOISE}
+    match name:
+        case "1RGP-UCB":
+            return policies.rgp_ucb(SquaredExponential(lengthscale), **shape, **options["rgp_ucb"])
+        case "1RGP-TS":
+            return policies.rgp_ts(SquaredExponential(lengthscale), **shape, **options["rgp_ts"])
+        case "UCB-Z":
+            return policies.ucb_z(**shape, horizon=paper.HORIZON)
+        case _:
+            return None
