@@ -10,7 +10,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#0
 
 def cumulative(panels: dict[str, Sequence[tuple[str, np.ndarray, object]]], ylabel: str, title: str) -> bytes:
     """One panel per name, one line per (label, checkpoints, band): the mean, with the 5th to 95th percentile shaded."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 4.0), squeeze=False, layout="constrained")
     for axis, (name, lines) in zip(axes[0], panels.items(), strict=True):
         for colour, (label, checkpoints, band) in zip(COLOURS, lines, strict=False):
@@ -21,26 +21,26 @@ def cumulative(panels: dict[str, Sequence[tuple[str, np.ndarray, object]]], ylab
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize="small")
     figure.suptitle(title)
-    return _png(figure)
+    return png(figure)
 
 
 def curves(panels: dict[str, np.ndarray]) -> bytes:
     """Recovery curves [K, G], one panel per name, one line per arm."""
-    plt = _pyplot()
+    plt = pyplot()
     figure, axes = plt.subplots(1, len(panels), figsize=(5.2 * len(panels), 3.4), squeeze=False, layout="constrained")
     for axis, (name, table) in zip(axes[0], panels.items(), strict=True):
         for arm, values in enumerate(np.asarray(table)):
             axis.plot(values, color=COLOURS[arm % 7], linestyle="-" if arm < 7 else "--", linewidth=1.3)
         axis.set(title=name, xlabel="rounds the arm has rested", ylabel="expected reward", xlim=(0, len(values) - 1))
         axis.grid(alpha=0.3)
-    return _png(figure)
+    return png(figure)
 
 
 def _from_zero(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], values])
 
 
-def _pyplot():
+def pyplot():
     try:
         import matplotlib
     except ImportError:
@@ -51,8 +51,8 @@ def _pyplot():
     return plt
 
 
-def _png(figure) -> bytes:
+def png(figure) -> bytes:
     buffer = io.BytesIO()
     figure.savefig(buffer, format="png", dpi=110)
-    _pyplot().close(figure)
+    pyplot().close(figure)
     return buffer.getvalue()

@@ -1,0 +1,247 @@
+"""A plan is the best of all sequences: exhaustive search against brute force, and slot sets against hand tables.
+
+Values and the sequences that attain them are compared in float64; integer-valued curves make exact ties.
+"""
+
+import functools
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+import reference
+
+from jaxband.planners import exhaustive, windows
+
+PROBLEMS = 12  # random problems per shape, planned in one vmap
+SHAPES = [  # K, z_max, d, repeats
+    (3, 5, 3, True),
+    (4, 3, 2, True),
+    (1, 4, 3, True),
+    (3, 4, 1, True),
+    (3, 0, 3, True),
+    (2, 1, 5, True),  # rests of up to d − 2 = 3 within the plan, beyond z_max
+    (4, 6, 3, False),
+    (3, 2, 3, False),
+    (2, 0, 2, False),
+    (1, 0, 1, False),
+]
+ALPHA = np.linspace(0.0, 3.0, PROBLEMS)
+EXTRA = np.tile([0.0, 0.7], PROBLEMS // 2)
+ZEROS, TWOS = np.zeros(PROBLEMS), np.full(PROBLEMS, 2.0)
+
+
+@pytest.fixture
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def random_problems(num_arms, z_max, integers=False, seed=0):
+    """Curves [N, K, G] of either sign, roots [N, K, G, 3] and rests [N, K]; small integers if exact ties are wanted."""
+    rng = np.random.default_rng([seed, num_arms, z_max])
+    shape = (PROBLEMS, num_arms, z_max + 1)
+    z = rng.integers(0, z_max + 1, shape[:2])
+    if integers:
+        return rng.integers(-1, 2, shape).astype(float), rng.integers(-1, 2, (*shape, 3)).astype(float), z
+    return rng.normal(size=shape), rng.normal(size=(*shape, 3)), z
+
+
+@functools.cache
+def compiled(planner):
+    """Both kinds of plan for a batch of problems; one compilation per planner and shape serves all tests."""
+
+    def plan(curves, root, z, alpha, extra):
+        return planner.plan(curves, z), planner.plan_ucb(curves, root, z, alpha, extra_variance=extra)
+
+    return jax.jit(jax.vmap(plan))
+
+
+def covariances_of(root):
+    return np.einsum("kgr,khr->kgh", root, root)
+
+
+@pytest.mark.parametrize(("num_arms", "z_max", "depth", "repeats"), SHAPES)
+def test_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, repeats):
+    curves, root, z = random_problems(num_arms, z_max)
+    plans, _ = compiled(exhaustive(depth, repeats))(curves, root, z, ALPHA, EXTRA)
+    for i, (table, rests) in enumerate(zip(curves, z, strict=True)):
+        arms, value = plans.arms[i].tolist(), plans.value[i].item()
+        _, best = reference.best_sequence(table, rests, depth, repeats)
+        assert value == pytest.approx(best, rel=1e-13, abs=1e-13)
+        assert reference.leaf_mean(table, rests, arms) == pytest.approx(best, rel=1e-13, abs=1e-13)
+        assert repeats or len(set(arms)) == depth
+    assert plans.certified.all()
+
+
+@pytest.mark.parametrize(("num_arms", "z_max", "depth", "repeats"), SHAPES)
+def test_ucb_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, repeats):
+    mean, root, z = random_problems(num_arms, z_max)
+    _, plans = compiled(exhaustive(depth, repeats))(mean, root, z, ALPHA, EXTRA)
+    for i, (alpha, extra) in enumerate(zip(ALPHA, EXTRA, strict=True)):
+        arms, value, covariances = plans.arms[i].tolist(), plans.value[i].item(), covariances_of(root[i])
+        _, best = reference.best_ucb_sequence(mean[i], covariances, z[i], depth, repeats, alpha, extra)
+        eta, variance = reference.leaf_moments(mean[i], covariances, z[i], arms)
+        assert value == pytest.approx(best, rel=1e-12, abs=1e-12)
+        assert eta + alpha * np.sqrt(variance + extra) == pytest.approx(best, rel=1e-12, abs=1e-12)
+        assert repeats or len(set(arms)) == depth
+    assert plans.certified.all()
+
+
+@pytest.mark.parametrize(("num_arms", "z_max", "depth", "repeats"), [(3, 5, 3, True), (4, 6, 3, False)])
+def test_lexicographically_first_of_equal_plans(float64, num_arms, z_max, depth, repeats):
+    curves, root, z = random_problems(num_arms, z_max, integers=True)
+    plans, bounds = compiled(exhaustive(depth, repeats))(curves, root, z, TWOS, ZEROS)
+    for i in range(PROBLEMS):
+        arms, _ = reference.best_sequence(curves[i], z[i], depth, repeats)
+        assert tuple(plans.arms[i].tolist()) == arms
+        arms, _ = reference.best_ucb_sequence(curves[i], covariances_of(root[i]), z[i], depth, repeats, 2.0)
+        assert tuple(bounds.arms[i].tolist()) == arms
+
+
+def test_float32_plans_are_good_to_float32():
+    curves, root, z = random_problems(3, 5)
+    plans, _ = compiled(exhaustive(3))(curves, root, z, ALPHA, EXTRA)
+    assert plans.arms.dtype == jnp.int32 and plans.value.dtype == jnp.float32
+    best = [reference.best_sequence(table, rests, 3, True)[1] for table, rests in zip(curves, z, strict=True)]
+    np.testing.assert_allclose(plans.value, best, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_num_slots_counts_only_the_first_slots(float64, repeats):
+    curves, _, z = random_problems(4, 6)
+    planner = exhaustive(3, repeats)
+    plan = jax.jit(jax.vmap(lambda c, rests, n: planner.plan_points(windows.reach(c, rests, 3), n), (0, 0, None)))
+    for num_slots in range(4):
+        plans = plan(curves, z, num_slots)
+        for i, (table, rests) in enumerate(zip(curves, z, strict=True)):
+            _, best = reference.best_sequence(table, rests, num_slots, repeats)
+            arms = plans.arms[i, :num_slots].tolist()
+            assert plans.value[i].item() == pytest.approx(best, abs=1e-12)
+            assert reference.leaf_mean(table, rests, arms) == pytest.approx(best, abs=1e-12)
+
+
+@pytest.fixture
+def leaves_per_chunk(monkeypatch):
+    """A function that sets the chunk size for trees grown from then on, and only within the test."""
+    module = sys.modules["jaxband.planners.exhaustive"]  # `jaxband.planners.exhaustive` itself is the function
+
+    def set_size(size):
+        monkeypatch.setattr(module, "LEAVES_PER_CHUNK", size)
+        module._tree.cache_clear()
+
+    yield set_size
+    module._tree.cache_clear()
+
+
+@pytest.mark.parametrize(("size", "repeats"), [(16, True), (16, False), (1, False)])
+def test_chunked_search_finds_the_same_first_plan(float64, leaves_per_chunk, size, repeats):
+    curves, root, z = random_problems(4, 6, integers=True)
+    planner = exhaustive(3, repeats)
+    whole = compiled(planner)(curves, root, z, TWOS, EXTRA)
+    leaves_per_chunk(size)
+    chunked = compiled.__wrapped__(planner)(curves, root, z, TWOS, EXTRA)
+    jax.tree.map(np.testing.assert_array_equal, whole, chunked)
+
+
+def test_a_tree_larger_than_one_chunk(leaves_per_chunk):
+    rng = np.random.default_rng(0)
+    curves, z = rng.normal(size=(34, 6)), rng.integers(0, 6, 34)
+    chunked = jax.jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)  # 34³ = 39304 leaves
+    leaves_per_chunk(40000)
+    whole = jax.jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)
+    jax.tree.map(np.testing.assert_array_equal, whole, chunked)
+
+
+@pytest.mark.parametrize("repeats", [True, False])
+def test_renaming_the_arms_renames_the_plan(float64, repeats):
+    curves, root, z = random_problems(4, 6)
+    z = z % 4  # no rest saturates, so that no two plans tie
+    order = np.array([2, 0, 3, 1])
+    plan = compiled(exhaustive(3, repeats))
+    before = plan(curves, root, z, ALPHA, EXTRA)
+    after = plan(curves[:, order], root[:, order], z[:, order], ALPHA, EXTRA)
+    for plain, renamed in zip(before, after, strict=True):
+        np.testing.assert_array_equal(order[renamed.arms], plain.arms)
+
+
+def test_compiled_or_not_and_from_lists():
+    curves, z = [[0.0, 0.9, 1.0], [0.6, 0.7, 0.7]], [1, 2]
+    planner = exhaustive(1)
+    inside = jax.jit(planner.plan)(np.array(curves), np.array(z))
+    assert planner.plan(curves, z).arms.tolist() == inside.arms.tolist() == [0]
+
+
+ROOT = np.zeros((2, 3, 1))
+CURVES = np.zeros((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: exhaustive(0), "depth must be >= 1, got 0"),
+        (lambda: exhaustive(1.5), "depth must be a whole number, got 1.5"),
+        (lambda: exhaustive(True), "depth must be a whole number, got True"),
+        (lambda: exhaustive(3, repeats=False).plan(CURVES, [0, 0]), "depth must be <= num_arms without repeats"),
+        (lambda: exhaustive(27).check(2), "more than 1e\\+08; look less far ahead"),
+        (lambda: exhaustive(2).plan(CURVES, [0, 3]), "z must be in 0..2 .* got 3"),
+        (lambda: exhaustive(2).plan(CURVES, [-1, 0]), "z must be in 0..2 .* got -1"),
+        (lambda: exhaustive(2).plan(CURVES, [0.0, 0.0]), "z must hold integers"),
+        (lambda: exhaustive(2).plan(CURVES, [0, 0, 0]), "z must have shape"),
+        (lambda: exhaustive(2).plan(CURVES * np.nan, [0, 0]), "curves must be finite, got"),
+        (lambda: exhaustive(2).plan_ucb(CURVES * np.nan, ROOT, [0, 0], 1.0), "mean must be finite, got"),
+        (lambda: exhaustive(2).plan_ucb(CURVES, ROOT + np.inf, [0, 0], 1.0), "root must be finite, got"),
+    ],
+)
+def test_errors_name_the_argument(call, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        call()
+
+
+def test_a_large_tree_is_allowed_where_it_has_few_leaves():
+    exhaustive(26).check(2)
+    exhaustive(4, repeats=False).check(100)
+    with pytest.raises(ValueError, match="would score 1e\\+10 leaves"):
+        exhaustive(5).check(100)
+
+
+reach = jax.jit(windows.reach, static_argnames="depth")
+
+
+def test_reach_is_first_rests_then_gaps():
+    curves = np.tile([10.0, 11.0, 12.0, 13.0, 14.0, 15.0], (3, 1))
+    points = reach(curves, np.array([2, 4, 5]), depth=3)
+    assert points.tolist() == [[12, 13, 14, 10, 11], [14, 15, 15, 10, 11], [15, 15, 15, 10, 11]]
+
+
+@pytest.mark.parametrize(("depth", "points"), [(1, [7]), (4, [7, 8, 8, 8, 7, 8, 8])])
+def test_reach_of_depth_one_and_of_gaps_beyond_z_max(depth, points):
+    assert reach(np.array([[7.0, 8.0]]), np.array([0]), depth=depth).tolist() == [points]
+
+
+# First plays in slots 0, 1, 2 pay 1, 10, 100; plays again at once 1000, after one round of rest 10000.
+POINTS = np.array([[1.0, 10.0, 100.0, 1000.0, 10000.0]], np.float32)
+SLOT_SETS = [  # slots, total, gain of the last play; the bit mask of a set is its row number
+    ((), 0, 0),
+    ((0,), 1, 1),
+    ((1,), 10, 10),
+    ((0, 1), 1001, 1000),
+    ((2,), 100, 100),
+    ((0, 2), 10001, 10000),
+    ((1, 2), 1010, 1000),
+    ((0, 1, 2), 2001, 1000),
+]
+
+
+def test_totals_gains_and_last_slots_of_all_slot_sets():
+    slots, totals, gains = zip(*SLOT_SETS, strict=True)
+    assert jax.jit(windows.totals)(POINTS).tolist() == [list(totals)]
+    assert jax.jit(windows.gains)(POINTS).tolist() == [list(gains)]
+    assert windows.last_slot(3).tolist() == [max(s, default=-1) for s in slots]
+
+
+def test_variance_gains_of_all_slot_sets():
+    # One root column: an arm's sum over a slot set has variance (sum of the entries)², 0 1 4 25 9 36 36 81.
+    roots = np.array([[[1.0], [2.0], [3.0], [4.0], [5.0]]], np.float32)
+    assert jax.jit(windows.variance_gains)(roots).tolist() == [[0, 1, 4, 25 - 1, 9, 36 - 1, 36 - 4, 81 - 25]]
