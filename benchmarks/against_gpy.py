@@ -2,8 +2,9 @@
 
     python benchmarks/against_gpy.py [--gpy-replications 2] [--json FILE]
 
-GPy is installed into its own virtual environment (.venv-gpy), as its versions need not fit ours. Both sides run the `published`
-protocol with T = 1000 on the cores of this machine: ours uses all of them, GPy's loop one per replication.
+GPy is installed into its own virtual environment (.venv-gpy), as its versions need not fit ours. Both sides run the
+`published` protocol with T = 1000 on the cores of this machine: ours uses all of them, GPy's loop one per
+replication.
 """
 
 import argparse
@@ -64,7 +65,8 @@ def cell_seconds() -> dict[str, float]:
     policy = jb.policies.rgp_ucb(kernel, paper.NUM_ARMS, paper.Z_MAX, paper.NOISE, **options)
     problem = jb.Problem(paper.curves("logistic"), noise=paper.NOISE)
     results = [
-        jb.monte_carlo(policy, problem, horizon=paper.HORIZON, replications=REPLICATIONS, seed=seed) for seed in range(6)
+        jb.monte_carlo(policy, problem, horizon=paper.HORIZON, replications=REPLICATIONS, seed=seed)
+        for seed in range(6)
     ]
     run = min(result.wall_seconds for result in results[1:])
     return {"run": run, "compile": results[0].compile_seconds, "mean": float(results[0].total_reward.mean())}

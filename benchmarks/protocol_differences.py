@@ -1,6 +1,6 @@
 """Which option makes the two protocols differ? Total reward and instantaneous regret with one option changed at a time.
 
-    python benchmarks/protocol_differences.py [--replications 500]
+python benchmarks/protocol_differences.py [--replications 500]
 """
 
 import argparse
@@ -29,7 +29,9 @@ def main() -> None:
                 result = jb.monte_carlo(policy, problem, horizon=paper.HORIZON, replications=replications)
                 reward, regret = result.summary()["total_reward"], result.summary()["instantaneous_regret"]
                 what = ", ".join(changed) or "nothing"
-                print(f"{setting:<10}{name:<10}{what:<32}{reward.mean:>8.1f}{reward.standard_error:>6.1f}{regret.mean:>8.1f}")
+                print(
+                    f"{setting:<10}{name:<10}{what:<32}{reward.mean:>8.1f}{reward.standard_error:>6.1f}{regret.mean:>8.1f}"
+                )
 
 
 if __name__ == "__main__":

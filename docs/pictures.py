@@ -1,6 +1,6 @@
 """Draws docs/recovering.png: three recovery curves, and what a policy that knows them plays.
 
-    python docs/pictures.py
+python docs/pictures.py
 """
 
 from pathlib import Path
@@ -28,7 +28,7 @@ def main() -> None:
         left.plot(np.asarray(curves[arm]), color=COLOURS[arm], marker=".", label=name)
     left.set(xlabel="rounds of rest", ylabel="expected reward", title="What an arm pays")
     left.legend(frameon=False, fontsize="small")
-    for row, (label, policy) in enumerate(runs.items()):
+    for row, policy in enumerate(runs.values()):
         run = jb.simulate(policy, problem, jax.random.key(0), horizon=36)
         right.scatter(np.arange(36), np.full(36, row), c=[COLOURS[a] for a in np.asarray(run.arms)], marker="s", s=42)
         right.text(36.3, row, f"{float(run.rewards.mean()):.2f}", va="center")

@@ -1,6 +1,7 @@
 """jaxband: recovering bandits in JAX. Every arm's expected reward is an unknown function of how long it has rested.
 
-Read the code in this order: base, kernels, posterior, recovery, environment, planners, policies, simulate, regret, monte_carlo.
+Read the code in this order: base, kernels, posterior, recovery, environment, planners, policies, simulate, regret,
+monte_carlo.
 """
 
 from jaxband import devices

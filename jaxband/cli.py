@@ -37,11 +37,17 @@ def _parser() -> argparse.ArgumentParser:
     for name, what in (("table1", "total reward, l = 5 (Table 1)"), ("lengthscales", "the same for l = 2.5 and 7.5")):
         command = experiments.add_parser(name, help=what, description=f"Reproduce {what}.")
         command.set_defaults(command=_reproduce_rewards, experiment=name)
-        command.add_argument("--protocol", choices=PROTOCOLS, help="run only this one (default: published, as-written beside)")
+        command.add_argument(
+            "--protocol", choices=PROTOCOLS, help="run only this one (default: published, as-written beside)"
+        )
         command.add_argument("--replications", type=int, default=500, metavar="N")
         command.add_argument("--seed", type=int, default=0)
-        command.add_argument("--out", type=Path, help="directory for the JSON file and the plots (default: results/EXPERIMENT)")
-        command.add_argument("--json", action="store_true", help="print the results as one JSON document, and nothing else")
+        command.add_argument(
+            "--out", type=Path, help="directory for the JSON file and the plots (default: results/EXPERIMENT)"
+        )
+        command.add_argument(
+            "--json", action="store_true", help="print the results as one JSON document, and nothing else"
+        )
         command.add_argument("--no-plots", action="store_true")
     return parser
 
@@ -50,9 +56,7 @@ def _reproduce_rewards(arguments) -> int:
     began = time.perf_counter()
     first, *beside = [arguments.protocol] if arguments.protocol else list(PROTOCOLS)
     cells = {
-        protocol: list(
-            rewards.run(arguments.experiment, protocol, arguments.replications, arguments.seed, _announce)
-        )
+        protocol: list(rewards.run(arguments.experiment, protocol, arguments.replications, arguments.seed, _announce))
         for protocol in (first, *beside)
     }
     document = {
@@ -74,7 +78,10 @@ def _reproduce_rewards(arguments) -> int:
     written = [out / "results.json"]
     files.write(written[0], text.encode())
     if not arguments.no_plots:
-        for metric, ylabel in (("total_reward", "cumulative reward"), ("instantaneous_regret", "cumulative instantaneous regret")):
+        for metric, ylabel in (
+            ("total_reward", "cumulative reward"),
+            ("instantaneous_regret", "cumulative instantaneous regret"),
+        ):
             written.append(out / f"{metric}.png")
             files.write(written[-1], plots.cumulative(_panels(cells[first], metric), ylabel, f"{first} protocol"))
     if arguments.json:
@@ -107,7 +114,9 @@ def _print_table(document: dict, experiment: str) -> None:
         from rich.console import Console
         from rich.table import Table
     except ImportError:
-        raise SystemExit("tables need rich; install it with: pip install 'jaxband[experiments]', or use --json") from None
+        raise SystemExit(
+            "tables need rich; install it with: pip install 'jaxband[experiments]', or use --json"
+        ) from None
     if sys.stderr.isatty():
         print("\r\033[K", end="", file=sys.stderr, flush=True)
     title = f"Total reward at T = {paper.HORIZON}, mean (5 %, 95 %) of {document['replications']} replications"

@@ -19,8 +19,9 @@ from jaxband.base import record
 class Problem:
     """A recovering bandit.
 
-    `curves` is a table [K, G], the same in every replication, or a function key -> table that draws new ones for each (Bayesian
-    regret). Wrap such a function's numbers in `jax.tree_util.Partial` if you sweep over them: then they do not recompile.
+    `curves` is a table [K, G], the same in every replication, or a function key -> table that draws new ones for
+    each (Bayesian regret). Wrap such a function's numbers in `jax.tree_util.Partial` if you sweep over them: then
+    they do not recompile.
 
     >>> problem = Problem([[0.0, 0.5, 1.0], [0.2, 0.3, 0.3]], noise=0.1)
     >>> problem.num_arms, problem.z_max

@@ -1,9 +1,10 @@
 """Many replications, compiled once per shape and spread over all devices.
 
-Replication r draws everything from fold_in(key(seed), r). Replications run in tiles of fixed width, r in tile r // width, row
-r % width, the last one padded, one tile per device and call: totals are the same to the last bit for any number of devices,
-and the first N replications of a longer run are the N-run. A replication sums up its rounds segment by segment, so that memory
-does not grow with the horizon; sums over segments and replications are made on the host in float64.
+Replication r draws everything from fold_in(key(seed), r). Replications run in tiles of fixed width, r in tile r //
+width, row r % width, the last one padded, one tile per device and call: totals are the same to the last bit for any
+number of devices, and the first N replications of a longer run are the N-run. A replication sums up its rounds
+segment by segment, so that memory does not grow with the horizon; sums over segments and replications are made on
+the host in float64.
 """
 
 import dataclasses
@@ -66,8 +67,8 @@ def monte_carlo(
 ) -> Result:
     """Totals and cumulative curves of `replications` independent runs.
 
-    The lookahead regret is taken over blocks of `lookahead` rounds (default: as far as the policy itself looks), against
-    sequences that may repeat an arm (`repeats`; default: as the policy's planner may).
+    The lookahead regret is taken over blocks of `lookahead` rounds (default: as far as the policy itself looks),
+    against sequences that may repeat an arm (`repeats`; default: as the policy's planner may).
 
     >>> import jaxband as jb
     >>> problem = jb.Problem([[0.0, 0.5, 1.0], [0.3, 0.3, 0.3]], noise=0.1)
@@ -82,7 +83,7 @@ def monte_carlo(
     check_fit(policy, problem)
     if repeats is None:
         repeats = getattr(getattr(policy, "planner", None), "repeats", True)
-    layout = _lay_out(horizon, lookahead or policy.depth, bool(repeats))
+    layout = _lay_out(horizon, policy.depth if lookahead is None else lookahead, bool(repeats))
 
     num_tiles = math.ceil(replications / TILE)
     devices = list(jax.local_devices() if devices is None else devices)[:num_tiles]
@@ -110,7 +111,7 @@ def monte_carlo(
 
 
 class _Layout(NamedTuple):
-    """How the horizon is cut into segments of whole lookahead blocks. What the last one plays beyond the horizon counts nothing."""
+    """The horizon cut into segments of whole lookahead blocks. What the last one plays beyond it counts nothing."""
 
     horizon: int
     rounds_per_segment: int

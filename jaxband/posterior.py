@@ -4,8 +4,9 @@ Per arm, covariance = root rootᵀ. Observing y at grid point z, with v = root[z
 
     mean ← mean + u (y − mean[z]) / s²          root ← root − u vᵀ / (s² + σ s)
 
-This is the paper's posterior (section 3) in Potter's square-root form: exact, O(G·r), positive semi-definite by construction.
-Counts and sums per (arm, z) are sufficient and are the state of record; `refresh` rebuilds mean and root from them.
+This is the paper's posterior (section 3) in Potter's square-root form: exact, O(G·r), positive semi-definite by
+construction. Counts and sums per (arm, z) are sufficient and are the state of record; `refresh` rebuilds mean and
+root from them.
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ def prior(
 
 
 def observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Array) -> Posterior:
-    """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` with noise of that standard deviation."""
+    """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` ± `noise`."""
     _check_plays(posterior, arm, z, reward, noise)
     mean, root = posterior.mean[arm], posterior.root[arm]
     v = root[z]
@@ -80,7 +81,7 @@ def observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Ar
 
 
 def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise: Array) -> Posterior:
-    """The posterior after a batch of plays, [N] each, in any order; the cost of one `refresh` however many there are."""
+    """The posterior after a batch of plays, [N] each, in any order; as cheap as one `refresh`."""
     checks.shape("arms", arms, (None,), "[N]")
     for name, value in (("z", z), ("rewards", rewards)):
         checks.shape(name, value, np.shape(arms), "[N]")
@@ -95,7 +96,8 @@ def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise
 def refresh(posterior: Posterior, noise: Array) -> Posterior:
     """Mean and root rebuilt from counts and sums, free of the rounding that many single observations gather.
 
-    With L the prior root and D = diag(counts)/σ²:  B = I + LᵀDL,  C = chol(B),  root = L C⁻ᵀ,  mean = root rootᵀ sums/σ².
+    With L the prior root and D = diag(counts)/σ²:  B = I + LᵀDL,  C = chol(B),  root = L C⁻ᵀ,  mean = root rootᵀ
+    sums/σ².
     """
     checks.scalar("noise", noise)
     checks.positive("noise", noise)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 
 @contextlib.contextmanager
 def bar(what: str, total: int, enabled: bool | None = None) -> Iterator[Callable[[int], None]]:
-    """Yields a function that is told how many units are newly done. `enabled` None: only on a terminal, if rich is there."""
+    """Yields a function that is told how many units are newly done. `enabled` None: only on a terminal with rich."""
     progress = _rich_progress() if enabled or (enabled is None and sys.stderr.isatty()) else None
     if progress is None:
         yield lambda done: None

@@ -3,8 +3,8 @@
     instantaneous:  Σ_t  max_j f_j(Z_j,t) − f_{J_t}(Z_{J_t},t)
     d-step lookahead:  Σ_h  M*(Z_hd) − Σ_{t=hd}^{hd+d−1} f_{J_t}(Z_{J_t},t),   M* the best total of d plays from there
 
-Multiple play lets M* repeat an arm within the d plays, single play does not. Any policy can be measured, whatever its own depth.
-A last block that the horizon cuts short is compared with the best sequence of the same length.
+Multiple play lets M* repeat an arm within the d plays, single play does not. Any policy can be measured, whatever
+its own depth. A last block that the horizon cuts short is compared with the best sequence of the same length.
 """
 
 import jax

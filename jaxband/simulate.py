@@ -4,8 +4,8 @@
        ▲                                 │
        └──────────── step ───────────────┘
 
-A plan is made at the first round of a block and played to the block's end. Shocks belong to rounds, not to blocks: policies that
-plan at different paces meet the same noise.
+A plan is made at the first round of a block and played to the block's end. Shocks belong to rounds, not to blocks:
+policies that plan at different paces meet the same noise.
 """
 
 from typing import NamedTuple

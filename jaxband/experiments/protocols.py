@@ -14,7 +14,7 @@ def as_written(num_arms: int) -> dict[str, dict]:
 
 
 def published(num_arms: int) -> dict[str, dict]:
-    """The settings behind the printed tables (depth 1): every arm played once first, predictive variances, a smaller α_t."""
+    """What made the printed tables (depth 1): every arm played once first, predictive variances, a smaller α_t."""
     both = {"noisy_variance": True, "warm_up": num_arms}
     return {"rgp_ucb": both | {"alpha": confidence.published}, "rgp_ts": both}
 

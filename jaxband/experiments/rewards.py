@@ -1,4 +1,4 @@
-"""The paper's tables of total reward: Table 1 (l = 5) and the appendix's two for other lengthscales (l = 2.5 and 7.5)."""
+"""The paper's tables of total reward: Table 1 (l = 5) and the appendix's two (l = 2.5 and l = 7.5)."""
 
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
@@ -24,7 +24,9 @@ class Cell(NamedTuple):
     result: Result | None  # None: this policy is not implemented yet
 
 
-def run(experiment: str, protocol: str, replications: int, seed: int, announce: Callable[[str], None]) -> Iterator[Cell]:
+def run(
+    experiment: str, protocol: str, replications: int, seed: int, announce: Callable[[str], None]
+) -> Iterator[Cell]:
     """The cells of `experiment`, one after the other; `announce` is told each before it runs."""
     for setting in paper.FAMILIES:
         problem = Problem(paper.curves(setting), noise=paper.NOISE)

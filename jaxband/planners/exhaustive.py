@@ -1,8 +1,8 @@
 """Search of the whole lookahead tree: the mean and variance of all K^d leaves, or of all K!/(K − d)! without repeats.
 
-A leaf is scored by adding, slot by slot, what each play adds given the earlier slots of the same arm (`windows`): one table look-up
-and one addition per node of the tree. Large trees are searched in chunks, one for every choice of the leading arms.
-Of several best leaves the lexicographically first is returned.
+A leaf is scored by adding, slot by slot, what each play adds given the earlier slots of the same arm (`windows`):
+one table look-up and one addition per node of the tree. Large trees are searched in chunks, one for every choice of
+the leading arms. Of several best leaves the lexicographically first is returned.
 """
 
 import dataclasses
@@ -40,22 +40,18 @@ class Exhaustive:
 
     def check(self, num_arms: int) -> None:
         """Can plans be made for so many arms?"""
-        if not self.repeats and self.depth > num_arms:
-            raise ValueError(
-                f"depth must be <= num_arms without repeats, got depth {self.depth} and {num_arms} arms; allow repeats or look less far"
-            )
+        windows.check_single_play(self.depth, self.repeats, num_arms)
         leaves = _num_leaves(num_arms, self.depth, self.repeats)
         if leaves > MAX_LEAVES:
-            raise ValueError(
-                f"exhaustive(depth={self.depth}) would score {leaves:.3g} leaves for {num_arms} arms, more than {MAX_LEAVES:.0e}; look less far ahead"
-            )
+            what = f"exhaustive(depth={self.depth}) would score {leaves:.3g} leaves for {num_arms} arms"
+            raise ValueError(f"{what}, more than {MAX_LEAVES:.0e}; look less far ahead")
 
     def plan(self, curves: Array, z: Array) -> Plan:
         """The sequence of largest total on known or sampled curves [K, G] from rests z [K]."""
-        return self.plan_points(windows.reach(*self._inputs(z, curves=curves), self.depth))
+        return self.plan_points(windows.reach(*windows.inputs(z, curves=curves), self.depth))
 
     def plan_points(self, points: Array, num_slots: Array | None = None) -> Plan:
-        """The same from the points within reach [K, 2d − 1]. Only the first `num_slots` slots count, if that is given."""
+        """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
         self.check(points.shape[0])
         gains = windows.gains(points)
         if num_slots is not None:
@@ -65,22 +61,14 @@ class Exhaustive:
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
         """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""
-        mean, z = self._inputs(z, mean=mean)
-        root, z = self._inputs(z, root=root)
+        mean, z = windows.inputs(z, mean=mean)
+        root, z = windows.inputs(z, root=root)
         self.check(mean.shape[0])
         tables = (
             windows.gains(windows.reach(mean, z, self.depth)),
             windows.variance_gains(windows.reach(root, z, self.depth)),
         )
         return self._search(tables, lambda eta, var: eta + alpha * jnp.sqrt(jnp.maximum(var, 0.0) + extra_variance))
-
-    def _inputs(self, z, **table):
-        ((name, table),) = table.items()
-        table, z = jnp.asarray(table, dtype=float), jnp.asarray(z)
-        checks.indices("z", z, table.shape[1], "the grid")
-        checks.shape("z", z, table.shape[:1], "[K]")
-        checks.finite(name, table)
-        return table, z
 
     def _search(self, tables: tuple[Array, ...], objective) -> Plan:
         """The leaf with the largest objective(sum of each table along the path). The first table may hold −∞."""
@@ -145,7 +133,7 @@ def _tree(num_arms: int, depth: int, repeats: bool) -> _Tree:
 
 
 def _grow(num_arms: int, depth: int, slots: range, repeats: bool) -> tuple[np.ndarray, list[np.ndarray]]:
-    """The codes along every path through `slots`, [paths, len(slots)] in lexicographic order, and per slot as [parents, children]."""
+    """Codes along all paths through `slots`, [paths, slots] in lexicographic order, and per slot [parents, children]."""
     paths, levels = np.zeros((1, 0), np.int32), []
     for slot in slots:
         arms = paths >> depth

@@ -1,8 +1,9 @@
 """Slot sets: what an arm adds to a plan depends only on the slots it is played in.
 
-Arm j, rested Z_j now and played in slots a_1 < a_2 < … of a d-step plan, is played at rests min(z_max, Z_j + a_1), a_2 − a_1 − 1, …
-So 2d − 1 *points* of each curve matter: a first play in slot 0..d−1, then gaps 0..d−2. And each of the 2^d slot sets A, coded as a
-bit mask, stands for one sum of such points. A plan is a partition of the slots among the arms.
+Arm j, rested Z_j now and played in slots a_1 < a_2 < … of a d-step plan, is played at rests min(z_max, Z_j + a_1),
+a_2 − a_1 − 1, … So 2d − 1 *points* of each curve matter: a first play in slot 0..d−1, then gaps 0..d−2. And each of
+the 2^d slot sets A, coded as a bit mask, stands for one sum of such points. A plan is a partition of the slots
+among the arms.
 """
 
 import functools
@@ -10,6 +11,8 @@ import functools
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+
+from jaxband import checks
 
 
 def reach(table: Array, z: Array, depth: int) -> Array:
@@ -56,7 +59,7 @@ def gains(points: Array) -> Array:
 
 
 def variance_gains(roots: Array) -> Array:
-    """What the last play of every slot set adds to the variance of the arm's sum: [K, 2^d] from points [K, 2d − 1, r].
+    """What the last play of every slot set adds to the variance of its arm's sum: [K, 2^d] from roots [K, 2d − 1, r].
 
     With S the sum of the earlier rows and v the last: ‖S + v‖² − ‖S‖² = v·(2S + v).
     """
@@ -64,3 +67,20 @@ def variance_gains(roots: Array) -> Array:
     last = roots[:, last_point(depth)]
     earlier = totals(roots) - last
     return jnp.sum(last * (2.0 * earlier + last), axis=-1).at[:, 0].set(0.0)
+
+
+def inputs(z: Array, **table: Array) -> tuple[Array, Array]:
+    """One named table [K, G, ...] and rests z [K] as arrays, checked."""
+    ((name, table),) = table.items()
+    table, z = jnp.asarray(table, dtype=float), jnp.asarray(z)
+    checks.finite(name, table)
+    checks.shape("z", z, table.shape[:1], "[K]")
+    checks.indices("z", z, table.shape[1], "the grid")
+    return table, z
+
+
+def check_single_play(depth: int, repeats: bool, num_arms: int) -> None:
+    """Without repeats a plan needs as many arms as it has slots."""
+    if not repeats and depth > num_arms:
+        what = f"depth must be <= num_arms without repeats, got depth {depth} and {num_arms} arms"
+        raise ValueError(f"{what}; allow repeats or look less far ahead")

@@ -1,7 +1,7 @@
-"""The width α_t of the upper confidence bounds (Eq. for α_t in section 5 of the paper), from logarithms: (K·G)^d overflows.
+"""The width α_t of the upper confidence bounds (section 5 of the paper), from logarithms: (K·G)^d overflows.
 
-A schedule is a function of the zero-based round t of a plan, K, G and d. Two are given: the one the paper states, and the one that
-produced its printed tables.
+A schedule is a function of the zero-based round t of a plan, K, G and d. Two are given: the one the paper states,
+and the one that produced its printed tables.
 """
 
 import jax.numpy as jnp

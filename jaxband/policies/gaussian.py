@@ -9,7 +9,7 @@ from jaxband.posterior import Posterior
 
 
 class GaussianPolicy:
-    """A policy whose state is the posterior of all curves. Subclasses are records with the fields named here, and `plan`."""
+    """A policy whose state is the posterior of all curves. Subclasses are records with these fields, and `plan`."""
 
     prior: Posterior
     noise: Array  # standard deviation the posterior assumes

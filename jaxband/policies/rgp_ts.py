@@ -1,4 +1,4 @@
-"""dRGP-TS: draw all curves from the posterior and play the d arms that are best for the draw (Algorithm 1 of the paper)."""
+"""dRGP-TS: draw all curves from the posterior, play the d arms that are best for the draw (Algorithm 1)."""
 
 from collections.abc import Sequence
 
@@ -27,8 +27,8 @@ def rgp_ts(
 ) -> "RgpTs":
     """Thompson sampling with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
 
-    `noisy_variance` draws from the predictive distribution of a reward instead of the curve's, as the printed tables did for
-    d = 1; there is no such thing for d > 1. The other options are those of `rgp_ucb`.
+    `noisy_variance` draws from the predictive distribution of a reward instead of the curve's, as the printed
+    tables did for d = 1; there is no such thing for d > 1. The other options are those of `rgp_ucb`.
 
     >>> from jaxband.kernels import SquaredExponential
     >>> rgp_ts(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1, planner=exhaustive(3), commit=1).commit

@@ -1,4 +1,4 @@
-"""dRGP-UCB: play the d arms whose total has the largest upper confidence bound η + α_t ς (Algorithm 1 of the paper)."""
+"""dRGP-UCB: play the d arms whose total has the largest upper confidence bound η + α_t ς (Algorithm 1)."""
 
 from collections.abc import Callable, Sequence
 
@@ -28,9 +28,10 @@ def rgp_ucb(
 ) -> "RgpUcb":
     """Upper confidence bounds with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
 
-    `commit` plays are made before planning again (None: the whole plan). The last four arguments tell the protocols apart:
-    the schedule `alpha` and a factor on it, whether the noise of the d rewards is added to ς² (`noisy_variance`), and how
-    many rounds first play arms 0, 1, 2, … in turn. The defaults are the paper as written; `experiments.protocols` has both.
+    `commit` plays are made before planning again (None: the whole plan). The last four arguments tell the protocols
+    apart: the schedule `alpha` and a factor on it, whether the noise of the d rewards is added to ς²
+    (`noisy_variance`), and how many rounds first play arms 0, 1, 2, … in turn. The defaults are the paper as
+    written; `experiments.protocols` has both.
 
     >>> from jaxband.kernels import SquaredExponential
     >>> rgp_ucb(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1, planner=exhaustive(3)).commit

@@ -1,8 +1,8 @@
 """UCB-Z: every (arm, rest) pair is an arm of its own (appendix "Regret Bounds for Non-Parametric Approach").
 
-First every pair is visited: for each arm in turn, for each rest not yet seen of it, random other arms are played until it has
-rested that long, then it is played (an arm that has already rested longer is played too, which resets it). Then
-argmax_j Ȳ + √(σ² (2 + 6 ln T) / N) over each arm's current pair, +∞ for a pair never visited.
+First every pair is visited: for each arm in turn, for each rest not yet seen of it, random other arms are played
+until it has rested that long, then it is played (an arm that has already rested longer is played too, which resets
+it). Then argmax_j Ȳ + √(σ² (2 + 6 ln T) / N) over each arm's current pair, +∞ for a pair never visited.
 """
 
 from typing import NamedTuple

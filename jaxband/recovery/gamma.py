@@ -1,7 +1,7 @@
 """Gamma recovery, reflected in z: with w = reflection − z,  f(z) = θ2 · w^θ0 e^(−θ1 w) / ((θ0/θ1)^θ0 e^(−θ0)).
 
-θ0 is the exponent, θ1 the rate, θ2 the height: the curve rises to θ2 at z = reflection − θ0/θ1 and falls again. This is what the
-paper's experiments ran; the formula printed in its section 7 does not match its table of θ.
+θ0 is the exponent, θ1 the rate, θ2 the height: the curve rises to θ2 at z = reflection − θ0/θ1 and falls again.
+This is what the paper's experiments ran; the formula printed in its section 7 does not match its table of θ.
 """
 
 import jax.numpy as jnp
