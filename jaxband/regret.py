@@ -14,7 +14,7 @@ from jax import Array
 from jaxband import checks
 from jaxband.environment import expected_rewards
 from jaxband.planners import windows
-from jaxband.planners.exhaustive import exhaustive
+from jaxband.planners.subset import subset
 
 
 def expected(curves: Array, z: Array, arms: Array) -> Array:
@@ -37,7 +37,7 @@ def lookahead(
     Only the first `num_rounds` rounds count (default: all n).
     """
     depth = checks.whole_number("depth", depth, minimum=1)
-    planner = exhaustive(depth, repeats)
+    planner = subset(depth, repeats)
     planner.check(curves.shape[0])
     num_rounds = arms.shape[0] if num_rounds is None else num_rounds
     counted = jnp.arange(arms.shape[0], dtype=jnp.int32) < num_rounds

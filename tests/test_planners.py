@@ -236,7 +236,7 @@ SLOT_SETS = [  # slots, total, gain of the last play; the bit mask of a set is i
 
 def test_totals_gains_and_last_slots_of_all_slot_sets():
     slots, totals, gains = zip(*SLOT_SETS, strict=True)
-    assert jax.jit(windows.totals)(POINTS).tolist() == [list(totals)]
+    assert jax.jit(lambda points: windows.totals(windows.gains(points)))(POINTS).tolist() == [list(totals)]
     assert jax.jit(windows.gains)(POINTS).tolist() == [list(gains)]
     assert windows.last_slot(3).tolist() == [max(s, default=-1) for s in slots]
 

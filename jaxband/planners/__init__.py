@@ -1,5 +1,6 @@
 """Planners: which d arms to play next. A new one is one file that fulfils `base.Planner` and one line here."""
 
 from jaxband.planners.exhaustive import exhaustive
+from jaxband.planners.subset import subset
 
-__all__ = ["exhaustive"]
+__all__ = ["exhaustive", "subset"]

@@ -53,11 +53,7 @@ class Exhaustive:
     def plan_points(self, points: Array, num_slots: Array | None = None) -> Plan:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
         self.check(points.shape[0])
-        gains = windows.gains(points)
-        if num_slots is not None:
-            counted = jnp.asarray(windows.last_slot(self.depth)) < num_slots
-            gains = jnp.where(counted[None, :], gains, 0.0)
-        return self._search((gains,), lambda total: total)
+        return self._search((windows.gains(points, num_slots),), lambda total: total)
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
         """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""
@@ -133,7 +129,7 @@ def _tree(num_arms: int, depth: int, repeats: bool) -> _Tree:
 
 
 def _grow(num_arms: int, depth: int, slots: range, repeats: bool) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Codes along all paths through `slots`, [paths, slots] in lexicographic order, and per slot [parents, children]."""
+    """Codes along all paths through `slots`, [paths, slots] in lexicographic order; per slot, [parents, children]."""
     paths, levels = np.zeros((1, 0), np.int32), []
     for slot in slots:
         arms = paths >> depth

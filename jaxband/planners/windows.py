@@ -42,20 +42,26 @@ def last_slot(depth: int) -> np.ndarray:
     return np.array([slots.bit_length() - 1 for slots in range(2**depth)], np.int32)
 
 
-def totals(points: Array) -> Array:
-    """Sums of `points` [K, 2d − 1, ...] over every slot set: [K, 2^d, ...]."""
+def gains(points: Array, num_slots: Array | None = None) -> Array:
+    """What the last play of every slot set adds: [K, 2^d, ...] from points [K, 2d − 1, ...]; 0 for the empty set.
+
+    With `num_slots`, plays in later slots add nothing: the window is cut short.
+    """
     depth = (points.shape[1] + 1) // 2
-    total = jnp.zeros_like(points[:, :1])
-    for slot in range(depth):
-        added = points[:, last_point(depth)[1 << slot : 2 << slot]]
-        total = jnp.concatenate([total, total + added], axis=1)
+    last = points[:, last_point(depth)].at[:, 0].set(0.0)
+    if num_slots is None:
+        return last
+    counted = jnp.asarray(last_slot(depth)) < num_slots
+    return jnp.where(counted[None, :], last, 0.0)
+
+
+def totals(gains: Array) -> Array:
+    """What all plays of every slot set add up to: [K, 2^d, ...], like `gains`."""
+    total = jnp.zeros_like(gains[:, :1])
+    while total.shape[1] < gains.shape[1]:
+        size = total.shape[1]
+        total = jnp.concatenate([total, total + gains[:, size : 2 * size]], axis=1)
     return total
-
-
-def gains(points: Array) -> Array:
-    """What the last play of every slot set adds to the reward: [K, 2^d] from points [K, 2d − 1]; 0 for the empty set."""
-    depth = (points.shape[1] + 1) // 2
-    return points[:, last_point(depth)].at[:, 0].set(0.0)
 
 
 def variance_gains(roots: Array) -> Array:
@@ -63,10 +69,9 @@ def variance_gains(roots: Array) -> Array:
 
     With S the sum of the earlier rows and v the last: ‖S + v‖² − ‖S‖² = v·(2S + v).
     """
-    depth = (roots.shape[1] + 1) // 2
-    last = roots[:, last_point(depth)]
-    earlier = totals(roots) - last
-    return jnp.sum(last * (2.0 * earlier + last), axis=-1).at[:, 0].set(0.0)
+    last = gains(roots)
+    earlier = totals(last) - last
+    return jnp.sum(last * (2.0 * earlier + last), axis=-1)
 
 
 def inputs(z: Array, **table: Array) -> tuple[Array, Array]:
