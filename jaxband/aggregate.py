@@ -49,8 +49,8 @@ class BandBuilder:
         if self._count == 0:
             self._centre = curves[0]  # sums of squares around a typical curve do not cancel
         away = curves - self._centre
-        kept = max(BAND_REPLICATIONS - self._count, 0)
-        self._kept.append(curves[:kept])
+        if self._count < BAND_REPLICATIONS:
+            self._kept.append(curves[: BAND_REPLICATIONS - self._count].copy())  # a view would keep all of it alive
         self._count += len(curves)
         self._sum = self._sum + away.sum(axis=0)
         self._squares = self._squares + (away**2).sum(axis=0)

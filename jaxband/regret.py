@@ -9,6 +9,7 @@ its own depth. A last block that the horizon cuts short is compared with the bes
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
 from jaxband import checks
@@ -19,12 +20,13 @@ from jaxband.planners.subset import subset
 
 def expected(curves: Array, z: Array, arms: Array) -> Array:
     """f_J(Z_J) of the played arms, [n]: the rewards without their noise. z [n, K], arms [n]."""
-    _check(curves, z, arms)
+    curves, z, arms = _arrays(curves, z, arms)
     return curves[arms, jnp.take_along_axis(z, arms[:, None], axis=1)[:, 0]]
 
 
 def instantaneous(curves: Array, z: Array, arms: Array) -> Array:
     """What each round fell short of the best arm at the same rests, [n]."""
+    curves, z, arms = _arrays(curves, z, arms)
     best = jax.vmap(lambda rests: jnp.max(expected_rewards(curves, rests)))(z)
     return best - expected(curves, z, arms)
 
@@ -36,7 +38,7 @@ def lookahead(
 
     Only the first `num_rounds` rounds count (default: all n).
     """
-    depth = checks.whole_number("depth", depth, minimum=1)
+    curves, z, arms = _arrays(curves, z, arms)
     planner = subset(depth, repeats)
     planner.check(curves.shape[0])
     num_rounds = arms.shape[0] if num_rounds is None else num_rounds
@@ -49,9 +51,12 @@ def lookahead(
     return jax.vmap(lambda p, n: planner.plan_points(p, num_slots=n).value)(points, left) - earned
 
 
-def _check(curves, z, arms) -> None:
-    num_arms, num_points = curves.shape
+def _arrays(curves, z, arms) -> tuple[Array, Array, Array]:
+    """The arguments as JAX arrays, checked."""
+    checks.shape("curves", curves, (None, None), "[K, G]")
+    num_arms, num_points = np.shape(curves)
     checks.shape("z", z, (None, num_arms), "[n, K]")
-    checks.shape("arms", arms, (z.shape[0],), "[n]")
+    checks.shape("arms", arms, np.shape(z)[:1], "[n]")
     checks.indices("z", z, num_points, "the grid")
     checks.indices("arms", arms, num_arms, "the arms")
+    return jnp.asarray(curves, dtype=float), jnp.asarray(z), jnp.asarray(arms)
