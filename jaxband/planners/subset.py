@@ -51,7 +51,7 @@ class Subset:
         return Plan(arms, value, jnp.asarray(True))
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> UcbPlan:
-        """The sequence of largest η + α √(ς² + extra_variance), and if that is certified; mean [K, G], root [K, G, r]."""
+        """The sequence of largest η + α √(ς² + extra_variance), certified or not; mean [K, G], root [K, G, r]."""
         mean, z = windows.inputs(z, mean=mean)
         root, z = windows.inputs(z, root=root)
         self.check(mean.shape[0])
