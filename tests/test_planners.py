@@ -1,4 +1,4 @@
-"""A plan is the best of all sequences: exhaustive search against brute force, and slot sets against hand tables.
+"""A plan is the best of all sequences: the exact planners against brute force, and slot sets against hand tables.
 
 Values and the sequences that attain them are compared in float64; integer-valued curves make exact ties.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import reference
 
-from jaxband.planners import exhaustive, windows
+from jaxband.planners import exhaustive, subset, windows
 
 PROBLEMS = 12  # random problems per shape, planned in one vmap
 SHAPES = [  # K, z_max, d, repeats
@@ -30,6 +30,8 @@ SHAPES = [  # K, z_max, d, repeats
 ALPHA = np.linspace(0.0, 3.0, PROBLEMS)
 EXTRA = np.tile([0.0, 0.7], PROBLEMS // 2)
 ZEROS, TWOS = np.zeros(PROBLEMS), np.full(PROBLEMS, 2.0)
+PLANNERS = {"exhaustive": exhaustive, "subset": subset}
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 
 @pytest.fixture
@@ -49,23 +51,25 @@ def random_problems(num_arms, z_max, integers=False, seed=0):
 
 
 @functools.cache
-def compiled(planner):
-    """Both kinds of plan for a batch of problems; one compilation per planner and shape serves all tests."""
+def compiled(depth, repeats):
+    """The plans of all planners, and UCB plans, for a batch of problems; one compilation per shape serves all tests."""
 
     def plan(curves, root, z, alpha, extra):
-        return planner.plan(curves, z), planner.plan_ucb(curves, root, z, alpha, extra_variance=extra)
+        plans = {name: planner(depth, repeats).plan(curves, z) for name, planner in PLANNERS.items()}
+        return plans | {"ucb": exhaustive(depth, repeats).plan_ucb(curves, root, z, alpha, extra_variance=extra)}
 
-    return jax.jit(jax.vmap(plan))
+    return jit(jax.vmap(plan))
 
 
 def covariances_of(root):
     return np.einsum("kgr,khr->kgh", root, root)
 
 
+@pytest.mark.parametrize("planner", PLANNERS)
 @pytest.mark.parametrize(("num_arms", "z_max", "depth", "repeats"), SHAPES)
-def test_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, repeats):
+def test_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, repeats, planner):
     curves, root, z = random_problems(num_arms, z_max)
-    plans, _ = compiled(exhaustive(depth, repeats))(curves, root, z, ALPHA, EXTRA)
+    plans = compiled(depth, repeats)(curves, root, z, ALPHA, EXTRA)[planner]
     for i, (table, rests) in enumerate(zip(curves, z, strict=True)):
         arms, value = plans.arms[i].tolist(), plans.value[i].item()
         _, best = reference.best_sequence(table, rests, depth, repeats)
@@ -78,7 +82,7 @@ def test_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, repe
 @pytest.mark.parametrize(("num_arms", "z_max", "depth", "repeats"), SHAPES)
 def test_ucb_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, repeats):
     mean, root, z = random_problems(num_arms, z_max)
-    _, plans = compiled(exhaustive(depth, repeats))(mean, root, z, ALPHA, EXTRA)
+    plans = compiled(depth, repeats)(mean, root, z, ALPHA, EXTRA)["ucb"]
     for i, (alpha, extra) in enumerate(zip(ALPHA, EXTRA, strict=True)):
         arms, value, covariances = plans.arms[i].tolist(), plans.value[i].item(), covariances_of(root[i])
         _, best = reference.best_ucb_sequence(mean[i], covariances, z[i], depth, repeats, alpha, extra)
@@ -92,27 +96,32 @@ def test_ucb_plan_is_the_best_of_all_sequences(float64, num_arms, z_max, depth, 
 @pytest.mark.parametrize(("num_arms", "z_max", "depth", "repeats"), [(3, 5, 3, True), (4, 6, 3, False)])
 def test_lexicographically_first_of_equal_plans(float64, num_arms, z_max, depth, repeats):
     curves, root, z = random_problems(num_arms, z_max, integers=True)
-    plans, bounds = compiled(exhaustive(depth, repeats))(curves, root, z, TWOS, ZEROS)
+    plans = compiled(depth, repeats)(curves, root, z, TWOS, ZEROS)
     for i in range(PROBLEMS):
         arms, _ = reference.best_sequence(curves[i], z[i], depth, repeats)
-        assert tuple(plans.arms[i].tolist()) == arms
+        assert all(tuple(plans[planner].arms[i].tolist()) == arms for planner in PLANNERS)
         arms, _ = reference.best_ucb_sequence(curves[i], covariances_of(root[i]), z[i], depth, repeats, 2.0)
-        assert tuple(bounds.arms[i].tolist()) == arms
+        assert tuple(plans["ucb"].arms[i].tolist()) == arms
 
 
 def test_float32_plans_are_good_to_float32():
     curves, root, z = random_problems(3, 5)
-    plans, _ = compiled(exhaustive(3))(curves, root, z, ALPHA, EXTRA)
-    assert plans.arms.dtype == jnp.int32 and plans.value.dtype == jnp.float32
+    plans = compiled(3, True)(curves, root, z, ALPHA, EXTRA)
     best = [reference.best_sequence(table, rests, 3, True)[1] for table, rests in zip(curves, z, strict=True)]
-    np.testing.assert_allclose(plans.value, best, rtol=1e-6, atol=1e-6)
+    for planner in PLANNERS:
+        assert plans[planner].arms.dtype == jnp.int32 and plans[planner].value.dtype == jnp.float32
+        np.testing.assert_allclose(plans[planner].value, best, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("repeats", [True, False])
-def test_num_slots_counts_only_the_first_slots(float64, repeats):
+@pytest.mark.parametrize("planner", PLANNERS)
+def test_num_slots_counts_only_the_first_slots(float64, planner, repeats):
     curves, _, z = random_problems(4, 6)
-    planner = exhaustive(3, repeats)
-    plan = jax.jit(jax.vmap(lambda c, rests, n: planner.plan_points(windows.reach(c, rests, 3), n), (0, 0, None)))
+
+    def plan_points(curves, z, num_slots):
+        return PLANNERS[planner](3, repeats).plan_points(windows.reach(curves, z, 3), num_slots)
+
+    plan = jit(jax.vmap(plan_points, in_axes=(0, 0, None)))
     for num_slots in range(4):
         plans = plan(curves, z, num_slots)
         for i, (table, rests) in enumerate(zip(curves, z, strict=True)):
@@ -138,20 +147,34 @@ def leaves_per_chunk(monkeypatch):
 @pytest.mark.parametrize(("size", "repeats"), [(16, True), (16, False), (1, False)])
 def test_chunked_search_finds_the_same_first_plan(float64, leaves_per_chunk, size, repeats):
     curves, root, z = random_problems(4, 6, integers=True)
-    planner = exhaustive(3, repeats)
-    whole = compiled(planner)(curves, root, z, TWOS, EXTRA)
+    whole = compiled(3, repeats)(curves, root, z, TWOS, EXTRA)
     leaves_per_chunk(size)
-    chunked = compiled.__wrapped__(planner)(curves, root, z, TWOS, EXTRA)
+    chunked = compiled.__wrapped__(3, repeats)(curves, root, z, TWOS, EXTRA)
     jax.tree.map(np.testing.assert_array_equal, whole, chunked)
 
 
 def test_a_tree_larger_than_one_chunk(leaves_per_chunk):
     rng = np.random.default_rng(0)
     curves, z = rng.normal(size=(34, 6)), rng.integers(0, 6, 34)
-    chunked = jax.jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)  # 34³ = 39304 leaves
+    chunked = jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)  # 34³ = 39304 leaves
     leaves_per_chunk(40000)
-    whole = jax.jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)
+    whole = jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)
     jax.tree.map(np.testing.assert_array_equal, whole, chunked)
+
+
+def test_subset_plans_agree_with_exhaustive_search_of_many_arms_and_slots():
+    rng = np.random.default_rng(0)
+    curves, z = rng.integers(0, 3, (3, 30, 9)).astype(float), rng.integers(0, 9, (3, 30))
+
+    @jit
+    @jax.vmap
+    def both(curves, z):
+        deep = subset(9).plan(curves[:3], z[:3]), exhaustive(9).plan(curves[:3], z[:3])
+        wide = subset(3).plan(curves, z), exhaustive(3).plan(curves, z)
+        return deep, wide
+
+    for by_subset, by_search in both(curves, z):
+        jax.tree.map(np.testing.assert_array_equal, by_subset, by_search)
 
 
 @pytest.mark.parametrize("repeats", [True, False])
@@ -159,18 +182,10 @@ def test_renaming_the_arms_renames_the_plan(float64, repeats):
     curves, root, z = random_problems(4, 6)
     z = z % 4  # no rest saturates, so that no two plans tie
     order = np.array([2, 0, 3, 1])
-    plan = compiled(exhaustive(3, repeats))
-    before = plan(curves, root, z, ALPHA, EXTRA)
-    after = plan(curves[:, order], root[:, order], z[:, order], ALPHA, EXTRA)
-    for plain, renamed in zip(before, after, strict=True):
-        np.testing.assert_array_equal(order[renamed.arms], plain.arms)
-
-
-def test_compiled_or_not_and_from_lists():
-    curves, z = [[0.0, 0.9, 1.0], [0.6, 0.7, 0.7]], [1, 2]
-    planner = exhaustive(1)
-    inside = jax.jit(planner.plan)(np.array(curves), np.array(z))
-    assert planner.plan(curves, z).arms.tolist() == inside.arms.tolist() == [0]
+    plain = compiled(3, repeats)(curves, root, z, ALPHA, EXTRA)
+    renamed = compiled(3, repeats)(curves[:, order], root[:, order], z[:, order], ALPHA, EXTRA)
+    for kind in plain:
+        np.testing.assert_array_equal(order[renamed[kind].arms], plain[kind].arms)
 
 
 ROOT = np.zeros((2, 3, 1))
@@ -184,6 +199,11 @@ CURVES = np.zeros((2, 3))
         (lambda: exhaustive(1.5), "depth must be a whole number, got 1.5"),
         (lambda: exhaustive(True), "depth must be a whole number, got True"),
         (lambda: exhaustive(3, repeats=False).plan(CURVES, [0, 0]), "depth must be <= num_arms without repeats"),
+        (lambda: subset(0), "depth must be between 1 and 12, got 0"),
+        (lambda: subset(13), "depth must be between 1 and 12, got 13"),
+        (lambda: subset(3, repeats=False).plan(CURVES, [0, 0]), "depth must be <= num_arms without repeats"),
+        (lambda: subset(2).plan(CURVES, [0, 3]), "z must be in 0..2 .* got 3"),
+        (lambda: subset(2).plan(CURVES * np.nan, [0, 0]), "curves must be finite, got"),
         (lambda: exhaustive(27).check(2), "more than 1e\\+08; look less far ahead"),
         (lambda: exhaustive(2).plan(CURVES, [0, 3]), "z must be in 0..2 .* got 3"),
         (lambda: exhaustive(2).plan(CURVES, [-1, 0]), "z must be in 0..2 .* got -1"),
@@ -206,7 +226,7 @@ def test_a_large_tree_is_allowed_where_it_has_few_leaves():
         exhaustive(5).check(100)
 
 
-reach = jax.jit(windows.reach, static_argnames="depth")
+reach = jit(windows.reach, static_argnames="depth")
 
 
 def test_reach_is_first_rests_then_gaps():
@@ -236,12 +256,12 @@ SLOT_SETS = [  # slots, total, gain of the last play; the bit mask of a set is i
 
 def test_totals_gains_and_last_slots_of_all_slot_sets():
     slots, totals, gains = zip(*SLOT_SETS, strict=True)
-    assert jax.jit(lambda points: windows.totals(windows.gains(points)))(POINTS).tolist() == [list(totals)]
-    assert jax.jit(windows.gains)(POINTS).tolist() == [list(gains)]
+    assert jit(lambda points: windows.totals(windows.gains(points)))(POINTS).tolist() == [list(totals)]
+    assert jit(windows.gains)(POINTS).tolist() == [list(gains)]
     assert windows.last_slot(3).tolist() == [max(s, default=-1) for s in slots]
 
 
 def test_variance_gains_of_all_slot_sets():
     # One root column: an arm's sum over a slot set has variance (sum of the entries)², 0 1 4 25 9 36 36 81.
     roots = np.array([[[1.0], [2.0], [3.0], [4.0], [5.0]]], np.float32)
-    assert jax.jit(windows.variance_gains)(roots).tolist() == [[0, 1, 4, 25 - 1, 9, 36 - 1, 36 - 4, 81 - 25]]
+    assert jit(windows.variance_gains)(roots).tolist() == [[0, 1, 4, 25 - 1, 9, 36 - 1, 36 - 4, 81 - 25]]

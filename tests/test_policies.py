@@ -20,6 +20,7 @@ K, Z_MAX, NOISE = 3, 6, 0.3
 KERNEL = jb.kernels.SquaredExponential(2.0) + jb.kernels.Linear(variance=0.02)  # no two rests have the same variance
 GRAM = reference.gram(lambda x, y: reference.squared_exponential(x, y, 2.0) + reference.linear(x, y, 0.02), Z_MAX)
 FALSE_ALARM = 1e-5
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 POLICIES = {
     "1RGP-UCB": lambda: rgp_ucb(KERNEL, K, Z_MAX, NOISE),
@@ -48,8 +49,9 @@ def signature(tree):
     return jax.tree.map(lambda leaf: jax.typeof(jnp.asarray(leaf)), tree)
 
 
-@jax.jit
-def first_block(policy, key):
+@jit
+@functools.partial(jax.vmap, in_axes=(None, 0))
+def first_blocks(policy, key):
     """State, first plan, and state after its first play."""
     state = policy.init(key)
     z = jnp.arange(policy.num_arms, dtype=jnp.int32)
@@ -59,17 +61,15 @@ def first_block(policy, key):
 
 @pytest.mark.parametrize("name", POLICIES)
 def test_contract(name):
-    policy, keys = POLICIES[name](), jax.random.split(jax.random.key(0), 4)
-    state, arms, after = first_block(policy, keys[0])
-    assert arms.shape == (policy.commit,) and jnp.issubdtype(arms.dtype, jnp.integer)
+    policy = POLICIES[name]()
     assert 1 <= policy.commit <= policy.depth and policy.warm_up >= 0 and policy.num_arms == K
+    keys = jax.random.split(jax.random.key(0), 8)[np.array([0, 1, 2, 3, 4, 5, 6, 7, 0])]
+    state, arms, after = first_blocks(policy, keys)
+    assert arms.shape == (9, policy.commit) and jnp.issubdtype(arms.dtype, jnp.integer)
+    assert ((arms >= 0) & (arms < K)).all()
     assert signature(after) == signature(state), "update must keep the state's structure, shapes and dtypes"
-    jax.tree.map(np.testing.assert_array_equal, first_block(policy, keys[0]), (state, arms, after))
-
-    states, plans, afters = jax.vmap(first_block, in_axes=(None, 0))(policy, keys)
-    assert ((plans >= 0) & (plans < K)).all()
-    first = jax.tree.map(lambda batch: batch[0], (states, plans, afters))
-    jax.tree.map(functools.partial(np.testing.assert_allclose, rtol=1e-6, atol=1e-6), first, (state, arms, after))
+    first, again = (jax.tree.map(lambda batch, i=i: batch[i], (state, arms, after)) for i in (0, 8))
+    jax.tree.map(np.testing.assert_array_equal, first, again)  # the same key, the same everything
 
 
 @pytest.mark.parametrize("name", POLICIES)
@@ -100,7 +100,7 @@ def test_confidence_width_of_the_smallest_problem_is_zero():
 # Whole runs: NumPy is handed the shocks of the compiled run, and must make the same plays and earn the same.
 
 
-@functools.partial(jax.jit, static_argnames="horizon")
+@functools.partial(jit, static_argnames="horizon")
 def run_many(policy, problem, keys, horizon):
     return jax.vmap(lambda key: jb.simulate(policy, problem, key, horizon))(keys)
 
@@ -131,12 +131,10 @@ def random_problem(num_arms, z_max, z_init=0, noise=NOISE):
 RUNS = [  # depth, repeats, protocol, horizon, z_init
     (1, True, "as-written", 20, 0),
     (1, True, "published", 20, [6, 1, 3]),
-    (2, True, "as-written", 21, [1, 4, 2]),
     (2, True, "published", 20, 0),
-    (2, False, "as-written", 21, 0),
+    (2, False, "as-written", 21, [1, 4, 2]),
     (3, True, "as-written", 20, 0),
-    (3, True, "published", 20, 2),
-    (3, False, "published", 20, 0),
+    (3, False, "published", 20, 2),
 ]
 
 
@@ -156,8 +154,8 @@ def test_rgp_ucb_plays_as_the_reference_does(float64, depth, repeats, protocol, 
         assert_same_run(run, expected)
 
 
-@functools.partial(jax.jit, static_argnames="first")
-def draws_of(policy, run, key, first=0):
+@jit
+def draws_of(policy, run, key):
     """What the policy drew, had it planned in every round: the states before each round, and draws [T, K, 2d − 1]."""
     rounds = jnp.arange(run.arms.shape[0], dtype=jnp.int32)
     z_played = run.z[rounds, run.arms]
@@ -180,9 +178,7 @@ def table_of(points, z, depth):
     return table
 
 
-@pytest.mark.parametrize(
-    ("depth", "repeats", "protocol", "horizon", "z_init"), [RUNS[0], RUNS[1], RUNS[2], RUNS[5], RUNS[7]]
-)
+@pytest.mark.parametrize(("depth", "repeats", "protocol", "horizon", "z_init"), [RUNS[1], RUNS[3], RUNS[4]])
 def test_rgp_ts_plays_as_the_reference_does(float64, depth, repeats, protocol, horizon, z_init):
     options = options_of(protocol) | ({"noisy_variance": False} if depth > 1 else {})
     policy = rgp_ts(KERNEL, K, Z_MAX, NOISE, planner=exhaustive(depth, repeats), **options)
@@ -207,7 +203,7 @@ def observed(policy):
     """The posterior after a few plays."""
     state = policy.init(None)
     for arm, z, reward in [(0, 2, 1.0), (1, 0, -0.5), (0, 0, 0.3)]:
-        state = jax.jit(policy.update)(state, arm, z, reward)
+        state = jit(jb.posterior.observe)(state, arm, z, reward, policy.noise)
     return state
 
 
@@ -216,12 +212,12 @@ def test_thompson_draws_have_the_posterior_covariance_at_the_points_within_reach
     policy = rgp_ts(KERNEL, K, Z_MAX, NOISE, planner=exhaustive(depth), noisy_variance=noisy)
     state, z = observed(policy), jnp.array([0, 2, 4])
     keys = jax.random.split(jax.random.key(0), 20_000)
-    draws = np.asarray(jax.jit(jax.vmap(lambda key: policy.draw(key, state, z)))(keys), np.float64)
+    draws = np.asarray(jit(jax.vmap(lambda key: policy.draw(key, state, z)))(keys), np.float64)
     mean, root = (np.asarray(windows.reach(x, z, depth), np.float64) for x in (state.mean, state.root))
     block = np.einsum("kpr,kqr->kpq", root, root) + noisy * NOISE**2 * np.eye(mean.shape[1])
     covariance = np.einsum("kpq,kl->kplq", block, np.eye(K)).reshape(mean.size, mean.size)
 
-    # Σ (a·x)² / aᵀCa is χ² for every direction a; single points and sums of two fix all of C, arms' independence included.
+    # Σ (a·x)² / aᵀCa is χ² for every direction a; single points and sums of two determine C, also across arms.
     pairs = np.eye(mean.size)[:, None] + np.eye(mean.size)[None, :]
     directions = pairs[np.triu_indices(mean.size)]
     away = (draws - mean).reshape(len(draws), -1) @ directions.T
@@ -234,7 +230,7 @@ def test_thompson_draws_have_the_posterior_covariance_at_the_points_within_reach
 
 
 @pytest.mark.parametrize(
-    ("num_arms", "z_max", "z_init", "horizon"), [(3, 3, 0, 150), (2, 2, [2, 1], 60), (1, 2, 0, 8), (3, 0, 0, 20)]
+    ("num_arms", "z_max", "z_init", "horizon"), [(3, 3, [3, 0, 2], 150), (2, 1, 0, 40), (1, 2, 0, 8)]
 )
 def test_ucb_z_plays_as_the_reference_does(float64, num_arms, z_max, z_init, horizon):
     problem = random_problem(num_arms, z_max, z_init)
@@ -254,7 +250,7 @@ def test_ucb_z_waits_with_every_other_arm_alike():
     policy = ucb_z(4, 3, NOISE, horizon=10)
     unseen = policy.init(None)._replace(counts=jnp.zeros((4, 4)).at[1, 0].set(1.0).at[0].set(1.0))
     keys = jax.random.split(jax.random.key(0), 3000)
-    arms = jax.jit(jax.vmap(lambda key: policy.plan(key, unseen, jnp.zeros(4, jnp.int32), 5)))(keys)
+    arms = jit(jax.vmap(lambda key: policy.plan(key, unseen, jnp.zeros(4, jnp.int32), 5)))(keys)
     counts = np.bincount(arms.ravel(), minlength=4)
     assert counts[1] == 0 and stats.chisquare(counts[[0, 2, 3]]).pvalue > FALSE_ALARM
 
@@ -302,7 +298,10 @@ def test_random_plays_are_uniform_and_independent_of_the_last():
         ({"kernel": [KERNEL, KERNEL]}, "kernel must be one kernel or 3 of them, one per arm, got 2"),
         ({"planner": exhaustive(2), "commit": 3}, "commit must be between 1 and 2, got 3; a plan is as long"),
         ({"planner": exhaustive(2), "commit": 0}, "commit must be between 1 and 2, got 0"),
-        ({"planner": exhaustive(4, repeats=False)}, "depth must be <= num_arms without repeats, got depth 4 and 3 arms"),
+        (
+            {"planner": exhaustive(4, repeats=False)},
+            "depth must be <= num_arms without repeats, got depth 4 and 3 arms",
+        ),
         ({"warm_up": -1}, "warm_up must be >= 0, got -1"),
         ({"warm_up": 1.0}, "warm_up must be a whole number, got 1.0"),
     ],

@@ -48,11 +48,9 @@ def gains(points: Array, num_slots: Array | None = None) -> Array:
     With `num_slots`, plays in later slots add nothing: the window is cut short.
     """
     depth = (points.shape[1] + 1) // 2
-    last = points[:, last_point(depth)].at[:, 0].set(0.0)
-    if num_slots is None:
-        return last
-    counted = jnp.asarray(last_slot(depth)) < num_slots
-    return jnp.where(counted[None, :], last, 0.0)
+    slot = last_slot(depth)
+    counted = (slot >= 0) & (slot < (depth if num_slots is None else num_slots))
+    return jnp.where(jnp.expand_dims(counted, (0, *range(2, points.ndim))), points[:, last_point(depth)], 0.0)
 
 
 def totals(gains: Array) -> Array:
