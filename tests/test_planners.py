@@ -162,19 +162,12 @@ def test_a_tree_larger_than_one_chunk(leaves_per_chunk):
     jax.tree.map(np.testing.assert_array_equal, whole, chunked)
 
 
-def test_subset_plans_agree_with_exhaustive_search_of_many_arms_and_slots():
-    rng = np.random.default_rng(0)
-    curves, z = rng.integers(0, 3, (3, 30, 9)).astype(float), rng.integers(0, 9, (3, 30))
-
-    @jit
-    @jax.vmap
-    def both(curves, z):
-        deep = subset(9).plan(curves[:3], z[:3]), exhaustive(9).plan(curves[:3], z[:3])
-        wide = subset(3).plan(curves, z), exhaustive(3).plan(curves, z)
-        return deep, wide
-
-    for by_subset, by_search in both(curves, z):
-        jax.tree.map(np.testing.assert_array_equal, by_subset, by_search)
+@pytest.mark.xfail(strict=True, reason="subset: λ = α / 2s is infinite where no point within reach has any variance")
+def test_ucb_plans_where_nothing_is_uncertain():
+    mean, root = np.array([[0.0, 0.5], [0.3, 0.1], [0.2, 0.4]]), np.zeros((3, 2, 1))
+    for planner in PLANNERS.values():
+        plan = jit(lambda m, r, z, planner=planner: planner(1).plan_ucb(m, r, z, 2.0))(mean, root, np.zeros(3, int))
+        assert plan.arms.tolist() == [1] and plan.value == pytest.approx(0.3) and plan.certified
 
 
 @pytest.mark.parametrize("repeats", [True, False])
@@ -199,11 +192,6 @@ CURVES = np.zeros((2, 3))
         (lambda: exhaustive(1.5), "depth must be a whole number, got 1.5"),
         (lambda: exhaustive(True), "depth must be a whole number, got True"),
         (lambda: exhaustive(3, repeats=False).plan(CURVES, [0, 0]), "depth must be <= num_arms without repeats"),
-        (lambda: subset(0), "depth must be between 1 and 12, got 0"),
-        (lambda: subset(13), "depth must be between 1 and 12, got 13"),
-        (lambda: subset(3, repeats=False).plan(CURVES, [0, 0]), "depth must be <= num_arms without repeats"),
-        (lambda: subset(2).plan(CURVES, [0, 3]), "z must be in 0..2 .* got 3"),
-        (lambda: subset(2).plan(CURVES * np.nan, [0, 0]), "curves must be finite, got"),
         (lambda: exhaustive(27).check(2), "more than 1e\\+08; look less far ahead"),
         (lambda: exhaustive(2).plan(CURVES, [0, 3]), "z must be in 0..2 .* got 3"),
         (lambda: exhaustive(2).plan(CURVES, [-1, 0]), "z must be in 0..2 .* got -1"),

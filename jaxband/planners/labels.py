@@ -53,7 +53,7 @@ def best_ucb(eta: Array, variance: Array, alpha: Array, extra: Array, *, repeats
 
     def add_arm(labels, inputs):
         arm, completion = inputs
-        merged = [_merge(_extend(labels, arm, *group), num_labels) for group in pairs.groups]
+        merged = [_keep_best(_extend(labels, arm, *group), num_labels) for group in pairs.groups]
         labels, dropped = jax.tree.map(lambda *parts: jnp.concatenate(parts), *merged)
         return labels, jnp.max(dropped + completion)
 
@@ -109,41 +109,15 @@ def _completions(keys: Array, pairs: SlotPairs) -> Array:
 
 
 def _extend(labels: _Labels, arm: _Labels, own: np.ndarray, rest: np.ndarray) -> _Labels:
-    """All fillings of the sets of one size by one more arm: [sets, 2^size, M]."""
-    return jax.tree.map(lambda old, new: old[rest] + new[own][..., None], labels, arm)
+    """All fillings of the sets of one size by one more arm: [sets, 2^size · M]."""
+    return jax.tree.map(lambda old, new: (old[rest] + new[own][..., None]).reshape(len(own), -1), labels, arm)
 
 
-def _merge(candidates: _Labels, num_labels: int) -> tuple[_Labels, Array]:
-    """The best M of [sets, n, M] sorted lists, and the best key that was dropped on the way, [sets]."""
-    lists = candidates.key.shape[1]
-    missing = (1 << (lists - 1).bit_length()) - lists
-    pad = ((0, 0), (0, missing), (0, 0))
-    key = jnp.pad(candidates.key, pad, constant_values=-jnp.inf)
-    candidates = jax.tree.map(lambda x: jnp.pad(x, pad), candidates)._replace(key=key)
-    dropped = jnp.full(key.shape[:1], -jnp.inf, key.dtype)
-    while candidates.key.shape[1] > 1:
-        half = candidates.key.shape[1] // 2
-        left = jax.tree.map(lambda x, half=half: x[:, :half], candidates)
-        right = jax.tree.map(lambda x, half=half: x[:, half:, ::-1], candidates)  # reversed: a bitonic pair
-        lost = jnp.minimum(left.key, right.key)
-        dropped = jnp.maximum(dropped, jnp.max(lost, axis=(1, 2)))
-        candidates = _sort_bitonic(_pick(left.key >= right.key, left, right), num_labels)
-    return jax.tree.map(lambda x: x[:, 0], candidates), dropped
-
-
-def _sort_bitonic(labels: _Labels, num_labels: int) -> _Labels:
-    """Bitonic lists along the last axis, sorted by key, largest first: log₂ M rounds of compare and exchange."""
-    stride = num_labels // 2
-    while stride:
-        shape = (*labels.key.shape[:-1], num_labels // (2 * stride), 2, stride)
-        blocks = jax.tree.map(lambda x, shape=shape: x.reshape(shape), labels)
-        upper, lower = (jax.tree.map(lambda x, i=i: x[..., i, :], blocks) for i in (0, 1))
-        ordered = upper.key >= lower.key
-        upper, lower = _pick(ordered, upper, lower), _pick(ordered, lower, upper)
-        labels = jax.tree.map(lambda a, b, like: jnp.stack([a, b], axis=-2).reshape(like.shape), upper, lower, labels)
-        stride //= 2
-    return labels
-
-
-def _pick(condition: Array, first: _Labels, second: _Labels) -> _Labels:
-    return jax.tree.map(lambda a, b: jnp.where(condition, a, b), first, second)
+def _keep_best(candidates: _Labels, num_labels: int) -> tuple[_Labels, Array]:
+    """The best M of [sets, n] candidates, and the best key that is dropped, [sets]."""
+    count = candidates.key.shape[1]
+    if count == num_labels:
+        return candidates, jnp.full(candidates.key.shape[:1], -jnp.inf, candidates.key.dtype)
+    keys, best = jax.lax.top_k(candidates.key, num_labels + 1)
+    kept = jax.tree.map(lambda x: jnp.take_along_axis(x, best[:, :num_labels], axis=1), candidates)
+    return kept, keys[:, num_labels]

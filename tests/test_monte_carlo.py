@@ -1,0 +1,227 @@
+"""Monte Carlo totals are those of single replications, the same to the last bit however tiled; sweeps compile once.
+
+Beside it the statistics over replications (`aggregate`) against NumPy.
+"""
+
+import sys
+import weakref
+
+import jax
+import numpy as np
+import pytest
+
+import jaxband as jb
+from jaxband import aggregate, regret
+from jaxband.planners import exhaustive
+
+module = sys.modules["jaxband.monte_carlo"]  # `jaxband.monte_carlo` itself is the function
+K, Z_MAX, NOISE, HORIZON = 3, 6, 0.3, 13
+KERNEL = jb.kernels.SquaredExponential(2.0)
+CURVES = np.random.default_rng(0).normal(size=(K, Z_MAX + 1))
+
+
+def drawn_curves(key):
+    return jax.random.normal(key, (K, Z_MAX + 1))
+
+
+def one_step_ucb():
+    return jb.policies.rgp_ucb(KERNEL, K, Z_MAX, NOISE), jb.Problem(CURVES, NOISE)
+
+
+def two_step_thompson():
+    planner = exhaustive(2, repeats=False)
+    return jb.policies.rgp_ts(KERNEL, K, Z_MAX, NOISE, planner=planner), jb.Problem(drawn_curves, NOISE)
+
+
+CASES = {"1RGP-UCB, one problem": one_step_ucb, "2RGP-TS, a new problem each time": two_step_thompson}
+
+
+def run(case, replications, devices=None, seed=7):
+    options = {"horizon": HORIZON, "replications": replications, "seed": seed}
+    return jb.monte_carlo(*CASES[case](), **options, devices=devices and jax.devices()[:devices])
+
+
+def totals_one_by_one(policy, problem, horizon, seed, replications):
+    """The same metrics by `simulate` and `regret`, a vmap over replications."""
+    repeats = policy.planner.repeats
+
+    def replicate(number):
+        run = jb.simulate(policy, problem, jax.random.fold_in(jax.random.key(seed), number), horizon)
+        history = run.curves, run.z, run.arms
+        return {
+            "total_reward": run.rewards.sum(),
+            "expected_reward": regret.expected(*history).sum(),
+            "instantaneous_regret": regret.instantaneous(*history).sum(),
+            "lookahead_regret": regret.lookahead(*history, policy.depth, repeats=repeats).sum(),
+            "plays": (run.arms[:, None] == np.arange(K, dtype=np.int32)[None, :]).sum(axis=0),
+        }
+
+    unoptimised = {"xla_backend_optimization_level": 0}  # compiling dominates here
+    return jax.jit(jax.vmap(replicate), compiler_options=unoptimised)(np.arange(replications, dtype=np.uint32))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_totals_are_those_of_single_replications(case):
+    result = run(case, 5, devices=1)
+    expected = totals_one_by_one(*CASES[case](), HORIZON, 7, 5)
+    for metric, values in expected.items():
+        np.testing.assert_allclose(getattr(result, metric), values, rtol=1e-5, atol=1e-5, err_msg=metric)
+    assert (result.plays.sum(axis=1) == HORIZON).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_totals_are_bitwise_the_same_on_any_number_of_devices_and_for_any_number_of_replications(case):
+    assert len(jax.devices()) >= 3
+    longest = run(case, 200, devices=3)
+    assert len(set(longest.total_reward)) == 200, "replications must differ"
+    for devices in (1, 2, 3):
+        for replications in (1, 5, 64, 65, 130, 200):
+            result = run(case, replications, devices)
+            for metric in (*module.METRICS, "plays"):
+                np.testing.assert_array_equal(getattr(result, metric), getattr(longest, metric)[:replications], metric)
+
+
+def test_numbers_can_be_swept_without_compiling_again():
+    run("1RGP-UCB, one problem", 5, devices=1)
+    compiled, totals = module._run_tiles._cache_size(), []
+    for step in range(20):
+        noise, scale = 0.1 + 0.02 * step, 0.1 * step
+        policy = jb.policies.rgp_ucb(KERNEL, K, Z_MAX, noise, alpha_scale=scale)
+        problem = jb.Problem(CURVES + 0.01 * step, noise, z_init=step % (Z_MAX + 1))
+        result = jb.monte_carlo(policy, problem, horizon=HORIZON, replications=5, seed=step)
+        assert result.compile_seconds == 0.0
+        totals.append(result.total_reward[0])
+    assert module._run_tiles._cache_size() == compiled
+    assert len(set(totals)) == 20
+
+
+def test_bands_and_summary_agree_with_the_totals():
+    result = run("2RGP-TS, a new problem each time", 65, devices=2)
+    assert result.checkpoints.tolist() == [2, 4, 6, 8, 10, 12, 13]
+    for metric, summary in result.summary().items():
+        totals, band = getattr(result, metric), result.bands[metric]
+        low, median, high = np.percentile(totals, [5, 50, 95])
+        error = totals.std(ddof=1) / np.sqrt(65)
+        np.testing.assert_allclose(summary, [totals.mean(), error, low, median, high], rtol=1e-12)
+        last = [curve[-1] for curve in band]
+        np.testing.assert_allclose(last, [totals.mean(), error, low, high], rtol=1e-12)
+        assert all(curve.shape == (7,) for curve in band)
+    regrets = result.bands["instantaneous_regret"].mean
+    assert (np.diff(regrets) >= 0).all() and regrets[0] >= 0
+    assert (result.horizon, result.lookahead, result.seed) == (HORIZON, 2, 7)
+
+
+@pytest.mark.parametrize(
+    ("horizon", "lookahead", "checkpoints"),
+    [
+        (1, 1, [1]),
+        (1, 3, [1]),
+        (128, 1, range(1, 129)),
+        (129, 1, [*range(2, 129, 2), 129]),
+        (300, 2, [*range(4, 301, 4)]),
+        (257, 2, [*range(4, 257, 4), 257]),
+    ],
+)
+def test_checkpoints_are_whole_lookahead_blocks_and_end_at_the_horizon(horizon, lookahead, checkpoints):
+    assert module._lay_out(horizon, lookahead, True).checkpoints().tolist() == list(checkpoints)
+
+
+def test_round_robin_by_hand():
+    """Two arms in turn: each is played at rest 1, but for arm 0 in the first round."""
+    problem, horizon = jb.Problem([[0.0, 1.0, 1.0], [0.25, 0.5, 0.5]], noise=0.0), 301
+    result = jb.monte_carlo(jb.policies.round_robin(2), problem, horizon=horizon, replications=2, lookahead=2)
+    earned = np.where(np.arange(horizon) % 2, 0.5, 1.0)
+    earned[0] = 0.0
+    assert result.total_reward.tolist() == result.expected_reward.tolist() == [earned.sum()] * 2
+    assert result.plays.tolist() == [[151, 150]] * 2
+    assert result.instantaneous_regret.tolist() == [0.25] * 2  # arm 1 was better in the first round, never again
+    assert result.lookahead_regret.tolist() == [0.75] * 2  # arm 1 and then arm 0 would have earned 1.25 instead of 0.5
+    np.testing.assert_array_equal(result.bands["total_reward"].mean, np.cumsum(earned)[result.checkpoints - 1])
+
+
+def test_warm_up_beyond_the_horizon_only_plays_in_turn():
+    policy = jb.policies.rgp_ucb(KERNEL, K, Z_MAX, NOISE, warm_up=20)
+    result = jb.monte_carlo(policy, jb.Problem(CURVES, NOISE), horizon=8, replications=3)
+    assert result.plays.tolist() == [[3, 3, 2]] * 3
+
+
+def test_one_arm_one_rest_one_round_one_replication_on_the_last_device():
+    policy, problem, last = jb.policies.oracle(1, 0), jb.Problem([[0.5]], 0.0), jax.devices()[-1:]
+    result = jb.monte_carlo(policy, problem, horizon=1, replications=1, lookahead=3, devices=last)
+    assert result.total_reward.tolist() == [0.5] and result.plays.tolist() == [[1]]
+    assert result.instantaneous_regret.tolist() == result.lookahead_regret.tolist() == [0.0]
+    assert np.isnan(result.summary()["total_reward"].standard_error)
+    assert 0.0 < result.compile_seconds <= result.wall_seconds
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"replications": 0}, "replications must be between 1 and 4294967296, got 0"),
+        ({"replications": 1.0}, "replications must be a whole number, got 1.0"),
+        ({"seed": 2**32}, "seed must be between 0 and 4294967295, got 4294967296; JAX would take it modulo"),
+        ({"seed": -1}, "seed must be between 0 and 4294967295, got -1"),
+        ({"seed": 1.5}, "seed must be a whole number, got 1.5"),
+        ({"horizon": 0}, "horizon must be >= 1, got 0"),
+        ({"horizon": True}, "horizon must be a whole number, got True"),
+        ({"horizon": 10.0}, "horizon must be a whole number, got 10.0"),
+        ({"lookahead": 4, "repeats": False}, "depth must be <= num_arms without repeats, got depth 4 and 3 arms"),
+        ({"lookahead": 0}, "lookahead must be >= 1, got 0"),
+        ({"policy": jb.policies.random(2)}, "policy has 2 arms but the problem has 3"),
+        ({"policy": jb.policies.oracle(3, 2)}, "policy has z_max 2 but the problem has 6"),
+    ],
+)
+def test_refusals(options, message):
+    arguments = {"policy": jb.policies.random(K), "problem": jb.Problem(CURVES), "horizon": 5, "replications": 2}
+    with pytest.raises((ValueError, TypeError), match=message):
+        jb.monte_carlo(**(arguments | options))
+
+
+# Statistics over replications.
+
+
+def test_summary_of_one_replication_has_no_standard_error():
+    summary = aggregate.summarise(np.array([2.5], np.float32))
+    assert np.isnan(summary.standard_error)
+    assert (summary.mean, summary.low, summary.median, summary.high) == (2.5, 2.5, 2.5, 2.5)
+
+
+@pytest.mark.parametrize("pieces", [[10], [1, 9], [3, 3, 4], [1] * 10])
+def test_bands_added_in_pieces_are_those_of_the_whole(pieces):
+    curves = 1e6 + np.random.default_rng(0).normal(size=(10, 4)).cumsum(axis=1)  # a large mean must not cost digits
+    builder = aggregate.BandBuilder()
+    for piece in np.split(curves, np.cumsum(pieces)[:-1]):
+        builder.add(piece)
+    band = builder.band()
+    np.testing.assert_allclose(band.mean, curves.mean(axis=0), rtol=1e-14)
+    np.testing.assert_allclose(band.standard_error, curves.std(axis=0, ddof=1) / np.sqrt(10), rtol=1e-8)
+    np.testing.assert_array_equal([band.low, band.high], np.percentile(curves, [5, 95], axis=0))
+
+
+def test_percentiles_of_bands_come_from_the_first_replications_and_means_from_all(monkeypatch):
+    monkeypatch.setattr(aggregate, "BAND_REPLICATIONS", 8)
+    curves = np.random.default_rng(0).normal(size=(20, 3))
+    builder = aggregate.BandBuilder()
+    for piece in np.split(curves, [5, 10, 15]):
+        builder.add(piece)
+    band = builder.band()
+    np.testing.assert_allclose(band.mean, curves.mean(axis=0), atol=1e-14)
+    np.testing.assert_allclose(band.standard_error, curves.std(axis=0, ddof=1) / np.sqrt(20), rtol=1e-12)
+    np.testing.assert_array_equal([band.low, band.high], np.percentile(curves[:8], [5, 95], axis=0))
+
+
+def test_band_of_one_replication():
+    builder = aggregate.BandBuilder()
+    builder.add(np.array([[1.0, 3.0]]))
+    band = builder.band()
+    assert np.isnan(band.standard_error).all()
+    np.testing.assert_array_equal([band.mean, band.low, band.high], [[1.0, 3.0]] * 3)
+
+
+def test_bands_do_not_hold_on_to_curves_they_no_longer_need(monkeypatch):
+    monkeypatch.setattr(aggregate, "BAND_REPLICATIONS", 2)
+    builder, pieces = aggregate.BandBuilder(), [np.zeros((2, 3)), np.ones((2, 3))]
+    released = weakref.ref(pieces[1])
+    builder.add(pieces[0])
+    builder.add(pieces.pop())
+    assert released() is None
