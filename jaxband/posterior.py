@@ -50,7 +50,7 @@ def prior(
     """
     num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
     roots = [_root(exact_gram(k, x), tolerance) for k, x in _per_arm(kernel, num_arms, z_max)]
-    rank = max(root.shape[1] for root in roots)
+    rank = max(1, *(root.shape[1] for root in roots))  # a kernel may be 0 on the whole grid
     rank += -rank % RANK_MULTIPLE
     padded = np.stack([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])
     root = jnp.asarray(padded, dtype=float)
@@ -96,18 +96,25 @@ def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise
 def refresh(posterior: Posterior, noise: Array) -> Posterior:
     """Mean and root rebuilt from counts and sums, free of the rounding that many single observations gather.
 
-    With L the prior root and D = diag(counts)/σ²:  B = I + LᵀDL,  C = chol(B),  root = L C⁻ᵀ,  mean = root rootᵀ
-    sums/σ².
+    The curve is L w, L the prior root and w standard normal, so that the posterior is a least-squares problem whose rows are
+    √n/σ · (L w − ȳ), one per rest, and w itself. With its triangular factor R and right-hand side q:  root = L R⁻¹,
+    mean = root q. Rows are sorted by size: an orthogonal factorisation of rows of very different weight is accurate then,
+    where the normal equations (I + LᵀDL) are not, once some rests are seen 10⁵ times and others never.
     """
     checks.scalar("noise", noise)
     checks.positive("noise", noise)
 
     def rebuild(prior_root, counts, sums):
-        scaled = prior_root * (jnp.sqrt(counts.astype(prior_root.dtype)) / noise)[:, None]
-        precision = jnp.eye(scaled.shape[1], dtype=scaled.dtype) + _matmul(scaled.T, scaled)
-        factor = jnp.linalg.cholesky(precision)
-        root = jax.scipy.linalg.solve_triangular(factor, prior_root.T, lower=True).T
-        return _matvec(root, _matvec(root.T, sums / noise**2)), root
+        rank = prior_root.shape[1]
+        counts = counts.astype(prior_root.dtype)
+        weights = jnp.sqrt(counts) / noise
+        average = sums / jnp.maximum(counts, 1.0)
+        seen = weights[:, None] * jnp.concatenate([prior_root, average[:, None]], axis=1)
+        rows = jnp.concatenate([seen, jnp.eye(rank, rank + 1, dtype=seen.dtype)])
+        heaviest_first = jnp.argsort(-jnp.max(jnp.abs(rows[:, :rank]), axis=1))
+        factor = jnp.linalg.qr(rows[heaviest_first], mode="r")
+        root = jax.scipy.linalg.solve_triangular(factor[:rank, :rank], prior_root.T, trans=1).T
+        return _matvec(root, factor[:rank, rank]), root
 
     mean, root = jax.vmap(rebuild)(posterior.prior_root, posterior.counts, posterior.sums)
     return posterior._replace(mean=mean, mean_error=jnp.zeros_like(mean), root=root)

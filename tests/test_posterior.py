@@ -278,9 +278,9 @@ RESTS = {
 }
 
 
-def truth(gram, counts, sums):
+def truth(gram, counts, sums, noise):
     """Mean and variance, [G] each, from K − KS (SKS + I)⁻¹ SK with S = √counts/σ: relative error below 1e-7 here."""
-    scale = np.sqrt(counts) / NOISE
+    scale = np.sqrt(counts) / noise
     factor = np.linalg.cholesky(scale[:, None] * gram * scale[None, :] + np.eye(len(gram)))
     half = np.linalg.solve(factor, scale[:, None] * gram)
     means = np.divide(sums, counts, out=np.zeros_like(sums), where=counts > 0)
@@ -309,7 +309,7 @@ def long_history(name, rests):
     counts = np.bincount(z, minlength=Z_MAX + 1)
     sums = np.bincount(z, weights=rewards.astype(float), minlength=Z_MAX + 1)
     posterior, smallest = long_run(gp.prior(kernel, 1, Z_MAX), jnp.asarray(z), jnp.asarray(rewards))
-    return posterior, float(smallest), *truth(gram, counts, sums)
+    return posterior, float(smallest), *truth(gram, counts, sums, NOISE)
 
 
 def errors(posterior, mean, variance):
@@ -323,11 +323,15 @@ def errors(posterior, mean, variance):
 @pytest.mark.parametrize("rests", RESTS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_long_float32_run_stays_accurate(name, rests):
+    """Rests that are never seen keep large entries in the root, from which ever smaller pieces are taken away: what falls
+    below half a unit in the last place is lost, and the error grows with the number of plays (6e-5 at 10,000). `refresh`
+    mends it; without it, 100,000 plays of the lowest few rests alone are allowed twice the error of the others.
+    """
     posterior, smallest, mean, variance = long_history(name, rests)
     relative, shift = errors(posterior, mean, variance)
     assert posterior.root.dtype == jnp.float32 and int(posterior.counts.sum()) == LENGTH
     assert smallest >= 0.0
-    assert relative <= 5e-4 and shift <= 0.05
+    assert relative <= (1e-3 if rests == "never beyond 16" else 5e-4) and shift <= 0.05
 
 
 @pytest.mark.parametrize("rests", RESTS)
@@ -338,6 +342,22 @@ def test_refresh_after_a_long_float32_run_is_accurate(name, rests):
     relative, shift = errors(again, mean, variance)
     assert float(gp.variance(again).min()) >= 0.0
     assert relative <= 6e-5 and shift <= 0.05
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.01])
+@pytest.mark.parametrize("name", ["smooth", "rough"])
+def test_refresh_survives_one_favourite_rest(name, noise):
+    """In float32, B = I + LᵀDL loses its I when counts/σ² exceed 1e7, and with it the rests that were never seen."""
+    kernel, formula = KERNELS[name]
+    counts = np.zeros(Z_MAX + 1, int)
+    counts[[1, Z_MAX]] = 99_900, 100
+    sums = 0.5 * counts
+    start = gp.prior(kernel, 1, Z_MAX)
+    posterior = refresh(
+        start._replace(counts=jnp.asarray(counts[None], jnp.int32), sums=jnp.asarray(sums[None], float)), noise
+    )
+    relative, shift = errors(posterior, *truth(reference.gram(formula, Z_MAX), counts, sums, noise))
+    assert relative <= 5e-4 and shift <= 0.05  # false for NaN
 
 
 # Draws.

@@ -77,7 +77,7 @@ def _tightest_bound(eta, variance, alpha, extra, repeats) -> tuple[Array, Array]
     The variance of the best plan falls as s grows, so that v + e − s² changes sign once, at the minimum.
     """
     depth = eta.shape[1].bit_length() - 1
-    largest = jnp.sqrt(jnp.maximum(depth * jnp.max(variance), 0.0) + extra) + jnp.finfo(eta.dtype).tiny
+    largest = jnp.sqrt(jnp.maximum(depth * jnp.max(variance), 0.0) + extra) + 1e-12  # λ stays finite without variance
     arms_of = jnp.arange(eta.shape[0], dtype=jnp.int32)[:, None]
     slots = jnp.asarray(1 << np.arange(depth), jnp.int32)[None, :]
 
