@@ -96,10 +96,11 @@ def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise
 def refresh(posterior: Posterior, noise: Array) -> Posterior:
     """Mean and root rebuilt from counts and sums, free of the rounding that many single observations gather.
 
-    The curve is L w, L the prior root and w standard normal, so that the posterior is a least-squares problem whose rows are
-    √n/σ · (L w − ȳ), one per rest, and w itself. With its triangular factor R and right-hand side q:  root = L R⁻¹,
-    mean = root q. Rows are sorted by size: an orthogonal factorisation of rows of very different weight is accurate then,
-    where the normal equations (I + LᵀDL) are not, once some rests are seen 10⁵ times and others never.
+    The curve is L w, L the prior root and w standard normal, so that the posterior is a least-squares problem whose
+    rows are √n/σ · (L w − ȳ), one per rest, and w itself. With its triangular factor R and right-hand side q:  root
+    = L R⁻¹, mean = root q. Rows are sorted by size: an orthogonal factorisation of rows of very different weight is
+    accurate then, where the normal equations (I + LᵀDL) are not, once some rests are seen 10⁵ times and others
+    never.
     """
     checks.scalar("noise", noise)
     checks.positive("noise", noise)
