@@ -55,10 +55,7 @@ def _parser() -> argparse.ArgumentParser:
 def _reproduce_rewards(arguments) -> int:
     began = time.perf_counter()
     first, *beside = [arguments.protocol] if arguments.protocol else list(PROTOCOLS)
-    cells = {
-        protocol: list(rewards.run(arguments.experiment, protocol, arguments.replications, arguments.seed, _announce))
-        for protocol in (first, *beside)
-    }
+    cells = rewards.run(arguments.experiment, (first, *beside), arguments.replications, arguments.seed, _announce)
     document = {
         "experiment": arguments.experiment,
         "protocol": first,
@@ -101,7 +98,7 @@ def _panels(cells, metric: str) -> dict:
     done = [cell for cell in cells if cell.result is not None]
     return {
         setting: [
-            (rewards.label(cell), cell.result.checkpoints, cell.result.bands[metric])
+            (rewards.label(cell.policy, cell.lengthscale), cell.result.checkpoints, cell.result.bands[metric])
             for cell in done
             if cell.setting == setting
         ]
@@ -126,7 +123,7 @@ def _print_table(document: dict, experiment: str) -> None:
         table.add_column(column, justify="left" if column in ("setting", "policy") else "right")
     for index, cell in enumerate(document["cells"]):
         others = [_interval(cells[index], "mean", "low", "high") for cells in beside.values()]
-        name = cell["policy"] if cell["lengthscale"] is None else f"{cell['policy']} (l={cell['lengthscale']:g})"
+        name = rewards.label(cell["policy"], cell["lengthscale"])
         printed = _interval(cell, "paper", "paper_low", "paper_high")
         ours = _interval(cell, "mean", "low", "high")
         difference = f"{cell['difference']:+.1f}" if cell["status"] == "done" else ""

@@ -1,4 +1,4 @@
-"""How long JAX spends on tracing, lowering and compiling, from its own monitoring events."""
+"""How long JAX spends on tracing, lowering and compiling, from its own monitoring events, for the calling thread."""
 
 import contextlib
 import threading
@@ -6,15 +6,12 @@ from collections.abc import Callable, Iterator
 
 import jax
 
-_seconds = 0.0
-_lock = threading.Lock()
+_spent = threading.local()
 
 
 def _listen(event: str, seconds: float, **_) -> None:
-    global _seconds
     if event.startswith("/jax/core/compile/"):
-        with _lock:
-            _seconds += seconds
+        _spent.seconds = getattr(_spent, "seconds", 0.0) + seconds
 
 
 jax.monitoring.register_event_duration_secs_listener(_listen)
@@ -23,5 +20,5 @@ jax.monitoring.register_event_duration_secs_listener(_listen)
 @contextlib.contextmanager
 def compile_clock() -> Iterator[Callable[[], float]]:
     """Yields a function that says how many seconds went into compiling since."""
-    before = _seconds
-    yield lambda: _seconds - before
+    before = getattr(_spent, "seconds", 0.0)
+    yield lambda: getattr(_spent, "seconds", 0.0) - before

@@ -219,9 +219,9 @@ def test_band_of_one_replication():
 
 
 def test_bands_do_not_hold_on_to_curves_they_no_longer_need(monkeypatch):
-    monkeypatch.setattr(aggregate, "BAND_REPLICATIONS", 2)
-    builder, pieces = aggregate.BandBuilder(), [np.zeros((2, 3)), np.ones((2, 3))]
-    released = weakref.ref(pieces[1])
-    builder.add(pieces[0])
-    builder.add(pieces.pop())
-    assert released() is None
+    monkeypatch.setattr(aggregate, "BAND_REPLICATIONS", 3)  # the second piece is kept in part, the third not at all
+    builder, pieces = aggregate.BandBuilder(), [np.full((2, 4), number) for number in (0.0, 1.0, 2.0)]
+    released = [weakref.ref(piece) for piece in pieces]
+    while pieces:
+        builder.add(pieces.pop(0))
+    assert released[1]() is None and released[2]() is None
