@@ -57,7 +57,7 @@ class Policy(Protocol):
     num_arms: int
     depth: int  # how far a plan looks ahead
     commit: int  # how many plays are made before planning again
-    warm_up: int  # rounds that play arms 0, 1, 2, ... in turn before the first plan
+    warm_up: Array  # rounds that play arms 0, 1, 2, ... in turn before the first plan
 
     def init(self, key: Array) -> State: ...
     def plan(self, key: Array, state: State, z: Array, t: Array) -> Array: ...

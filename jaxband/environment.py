@@ -41,6 +41,10 @@ class Problem:
             checks.finite("curves", self.curves)
             object.__setattr__(self, "curves", jnp.asarray(self.curves, dtype=float))
         checks.shape("curves", self.table_shape, (None, None), "[K, G]")
+        if 0 in self.table_shape.shape:
+            raise ValueError(
+                f"curves must have at least one arm and one rest, got shape {list(self.table_shape.shape)}"
+            )
         checks.scalar("noise", self.noise)
         checks.non_negative("noise", self.noise)
         checks.indices("z_init", self.z_init, self.z_max + 1, "0..z_max")
@@ -69,7 +73,8 @@ class Problem:
 
 def step(z: Array, arm: Array, z_max: int) -> Array:
     """The rests one round later, [K]."""
-    return jnp.where(jnp.arange(z.shape[0], dtype=arm.dtype) == arm, 0, jnp.minimum(z + 1, z_max))
+    arms = jnp.arange(z.shape[0], dtype=jnp.int32)
+    return jnp.where(arms == jnp.asarray(arm, jnp.int32), 0, jnp.minimum(z + 1, z_max))
 
 
 def expected_rewards(curves: Array, z: Array) -> Array:

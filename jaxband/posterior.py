@@ -49,7 +49,12 @@ def prior(
     (10, 31, 24)
     """
     num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
-    roots = [_root(exact_gram(k, x), tolerance) for k, x in _per_arm(kernel, num_arms, z_max)]
+    checks.non_negative("tolerance", tolerance)
+    if isinstance(kernel, (list, tuple)) or np.ndim(z_max):
+        roots = [_root(exact_gram(k, x), tolerance) for k, x in _per_arm(kernel, num_arms, z_max)]
+    else:
+        ((alone, x),) = _per_arm(kernel, 1, z_max)
+        roots = [_root(exact_gram(alone, x), tolerance)] * num_arms
     rank = max(1, *(root.shape[1] for root in roots))  # a kernel may be 0 on the whole grid
     rank += -rank % RANK_MULTIPLE
     padded = np.stack([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])
@@ -97,10 +102,9 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
     """Mean and root rebuilt from counts and sums, free of the rounding that many single observations gather.
 
     The curve is L w, L the prior root and w standard normal, so that the posterior is a least-squares problem whose
-    rows are √n/σ · (L w − ȳ), one per rest, and w itself. With its triangular factor R and right-hand side q:  root
-    = L R⁻¹, mean = root q. Rows are sorted by size: an orthogonal factorisation of rows of very different weight is
-    accurate then, where the normal equations (I + LᵀDL) are not, once some rests are seen 10⁵ times and others
-    never.
+    rows are √n/σ · (L w − ȳ), one per rest, and w itself. With its triangular factor R and right-hand side q:
+    root = L R⁻¹, mean = root q. An orthogonal factorisation is accurate where the normal equations (I + LᵀDL) are not,
+    once some rests are seen 10⁵ times and others never.
     """
     checks.scalar("noise", noise)
     checks.positive("noise", noise)
@@ -112,8 +116,7 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
         average = sums / jnp.maximum(counts, 1.0)
         seen = weights[:, None] * jnp.concatenate([prior_root, average[:, None]], axis=1)
         rows = jnp.concatenate([seen, jnp.eye(rank, rank + 1, dtype=seen.dtype)])
-        heaviest_first = jnp.argsort(-jnp.max(jnp.abs(rows[:, :rank]), axis=1))
-        factor = jnp.linalg.qr(rows[heaviest_first], mode="r")
+        factor = jnp.linalg.qr(rows, mode="r")
         root = jax.scipy.linalg.solve_triangular(factor[:rank, :rank], prior_root.T, trans=1).T
         return _matvec(root, factor[:rank, rank]), root
 

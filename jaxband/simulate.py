@@ -104,8 +104,7 @@ def play_rounds(
         t, shock = inputs
         arms = _current_plan(policy, replication.key_plan, position, t)
         arm = arms[(t - policy.warm_up) % policy.commit]
-        if policy.warm_up:
-            arm = jnp.where(t < policy.warm_up, t % policy.num_arms, arm)
+        arm = jnp.where(t < policy.warm_up, t % policy.num_arms, arm)
         z = position.z
         reward = replication.curves[arm, z[arm]] + replication.noise * shock
         state = policy.update(position.state, arm, z[arm], reward)

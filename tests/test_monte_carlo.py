@@ -21,7 +21,7 @@ CURVES = np.random.default_rng(0).normal(size=(K, Z_MAX + 1))
 
 
 def drawn_curves(key):
-    return jax.random.normal(key, (K, Z_MAX + 1))
+    return jax.random.uniform(key, (K, Z_MAX + 1))
 
 
 def one_step_ucb():

@@ -149,7 +149,7 @@ KEY, KERNEL = jax.random.key(0), SquaredExponential(2.0)
         (lambda: recovery.logistic([[1.0, 2.0]], 3), ValueError, "theta must have shape [K, 3] = [any, 3], got [1, 2]"),
         (lambda: recovery.gamma([1.0, 2.0, 3.0], 3), ValueError, "theta must have shape [K, 3] = [any, 3], got [3]"),
         (lambda: recovery.logistic([[1.0, NAN, 2.0]], 3), ValueError, "theta must be finite, got nan"),
-        (lambda: recovery.gamma([[1.0, float("inf"), 2.0]], 3), ValueError, "theta must be finite, got inf"),
+        (lambda: recovery.gamma([[1.0, float("inf"), 2.0]], 3), ValueError, "theta must be > 0, got inf"),
         (lambda: recovery.logistic([[1.0, 1.0, 1.0]], -1), ValueError, "z_max must be >= 0, got -1"),
         (lambda: recovery.gamma([[1.0, 1.0, 1.0]], 2.5), TypeError, "z_max must be a whole number, got 2.5"),
         (lambda: recovery.gp(KEY, KERNEL, 0, 3), ValueError, "num_arms must be >= 1, got 0"),

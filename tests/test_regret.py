@@ -95,7 +95,7 @@ def test_two_arms_by_hand(arms, earned, instantaneous, lookahead):
 
 @pytest.mark.parametrize(("depth", "repeats"), [(2, True), (3, False)])
 def test_the_lookahead_oracle_has_no_lookahead_regret(depth, repeats):
-    problem = jb.Problem(lambda key: jax.random.normal(key, (K, Z_MAX + 1)))
+    problem = jb.Problem(lambda key: jax.random.uniform(key, (K, Z_MAX + 1)))
     policy = jb.policies.oracle(K, Z_MAX, planner=exhaustive(depth, repeats))
 
     @jit

@@ -100,7 +100,7 @@ def test_without_noise_rewards_are_the_curve():
 
 
 def test_policies_meet_the_same_shocks_and_curves_whatever_their_pace(float64):
-    problem = jb.Problem(lambda key: jax.random.normal(key, (3, 5)), noise=NOISE)
+    problem = jb.Problem(lambda key: jax.random.uniform(key, (3, 5)), noise=NOISE)
     policies = [jb.policies.round_robin(3)]
     policies += [jb.policies.oracle(3, 4, planner=exhaustive(2), commit=commit) for commit in (1, 2)]
     runs = [jax.device_get(play(policy, problem, jax.random.key(3), 10)) for policy in policies]

@@ -43,7 +43,7 @@ def run(
         announce(", ".join(str(part) for part in job if part is not None))
         return _run_cell(*job, replications, seed)
 
-    with concurrent.futures.ThreadPoolExecutor(max_workers=2) as pool:
+    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
         cells = list(pool.map(run_one, jobs))
     return {protocol: [cell for cell in cells if cell.protocol == protocol] for protocol in protocols}
 

@@ -67,7 +67,7 @@ def as_kernel(value) -> Kernel:
     """Kernels as they are; a number as the constant kernel of that variance."""
     if isinstance(value, Kernel):
         return value
-    if np.ndim(value) == 0 and not callable(value):
+    if isinstance(value, jax.Array) or (np.ndim(value) == 0 and isinstance(value, (int, float, np.number))):
         return Constant(value)
     raise TypeError(f"kernel must be a jaxband.kernels.Kernel or a number, got {value!r}")
 

@@ -1,28 +1,43 @@
 """The width α_t of the upper confidence bounds (section 5 of the paper), from logarithms: (K·G)^d overflows.
 
-A schedule is a function of the zero-based round t of a plan, K, G and d. Two are given: the one the paper states,
-and the one that produced its printed tables.
+A schedule is made for K arms, G grid points and depth d, and then gives α_t for the zero-based round t of a plan. It is
+a pytree of numbers, so that policies with different schedules share a compilation. Two are given: the one the paper
+states, and the one that produced its printed tables.
 """
+
+import math
 
 import jax.numpy as jnp
 from jax import Array
 
+from jaxband.base import record
 
-def as_written(t: Array, num_arms: int, num_points: int, depth: int) -> Array:
+
+@record()
+class Schedule:
+    """α_t = √(2 (log_count + 2 ln(t + first_round))), with 0 for a negative logarithm."""
+
+    log_count: Array  # the number of things to be confident about
+    first_round: Array  # what t = 0 counts as
+
+    def __call__(self, t: Array) -> Array:
+        rounds = jnp.maximum(jnp.asarray(t, dtype=float) + self.first_round, 1.0)
+        return jnp.sqrt(2.0 * jnp.maximum(self.log_count + 2.0 * jnp.log(rounds), 0.0))
+
+
+def as_written(num_arms: int, num_points: int, depth: int) -> Schedule:
     """α_t = √(2 ln((K·G)^d (t + d − 1)²)) with t = 1, 2, …
 
-    >>> round(as_written(0, num_arms=10, num_points=31, depth=1).item(), 4)  # √(2 ln 310)
+    >>> round(as_written(num_arms=10, num_points=31, depth=1)(0).item(), 4)  # √(2 ln 310)
     3.3872
     """
-    last_round = jnp.asarray(t, dtype=float) + depth
-    return _width(depth * (jnp.log(1.0 * num_arms) + jnp.log(1.0 * num_points)) + 2.0 * jnp.log(last_round))
+    return _schedule(depth * (math.log(num_arms) + math.log(num_points)), depth)
 
 
-def published(t: Array, num_arms: int, num_points: int, depth: int) -> Array:
-    """α_t = √(2 ln((t + d − 1)² K^d (G − 1))) with t = 0, 1, … and zero where that logarithm is negative."""
-    last_round = jnp.maximum(jnp.asarray(t, dtype=float) + (depth - 1), 1.0)
-    return _width(depth * jnp.log(1.0 * num_arms) + jnp.log(max(num_points - 1.0, 1.0)) + 2.0 * jnp.log(last_round))
+def published(num_arms: int, num_points: int, depth: int) -> Schedule:
+    """α_t = √(2 ln((t + d − 1)² K^d (G − 1))) with t = 0, 1, …"""
+    return _schedule(depth * math.log(num_arms) + math.log(max(num_points - 1, 1)), depth - 1)
 
 
-def _width(log_count: Array) -> Array:
-    return jnp.sqrt(2.0 * jnp.maximum(log_count, 0.0))
+def _schedule(log_count: float, first_round: int) -> Schedule:
+    return Schedule(jnp.asarray(log_count, dtype=float), jnp.asarray(first_round, dtype=float))

@@ -13,9 +13,9 @@ class GaussianPolicy:
 
     prior: Posterior
     noise: Array  # standard deviation the posterior assumes
+    warm_up: Array
     planner: Planner
     commit: int
-    warm_up: int
 
     @property
     def num_arms(self) -> int:
@@ -54,3 +54,7 @@ def check_commit(commit: int | None, depth: int) -> int:
 
 def as_number(value) -> Array:
     return jax.numpy.asarray(value, dtype=float)
+
+
+def as_count(value: int) -> Array:
+    return jax.numpy.asarray(value, dtype=jax.numpy.int32)

@@ -10,7 +10,7 @@ from jaxband import posterior
 from jaxband.base import Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive, windows
-from jaxband.policies.gaussian import GaussianPolicy, as_number, check_arguments
+from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.posterior import Posterior
 
 
@@ -41,17 +41,17 @@ def rgp_ts(
         raise ValueError(
             f"noisy_variance must be False for depth > 1, got depth {planner.depth}; curves are drawn jointly there"
         )
-    return RgpTs(prior, as_number(noise), planner, commit, bool(noisy_variance), warm_up)
+    return RgpTs(prior, as_number(noise), as_number(noisy_variance), as_count(warm_up), planner, commit)
 
 
-@record("planner", "commit", "noisy_variance", "warm_up")
+@record("planner", "commit")
 class RgpTs(GaussianPolicy):
     prior: Posterior
     noise: Array
+    noisy_variance: Array  # 0 or 1
+    warm_up: Array
     planner: Planner
     commit: int
-    noisy_variance: bool
-    warm_up: int
 
     def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
         return self.planner.plan_points(self.draw(key, state, z)).arms[: self.commit]
@@ -60,7 +60,7 @@ class RgpTs(GaussianPolicy):
         """A joint draw of the curves at the points within reach, [K, 2d − 1]."""
         mean, root = windows.reach(state.mean, z, self.depth), windows.reach(state.root, z, self.depth)
         if self.depth == 1:  # one point per arm: its own variance is all there is to know
-            extra = self.noise**2 if self.noisy_variance else 0.0
+            extra = self.noisy_variance * self.noise**2
             return mean + jnp.sqrt(jnp.sum(root**2, axis=-1) + extra) * jax.random.normal(key, mean.shape)
         shocks = jax.random.normal(key, (self.num_arms, root.shape[-1]))
         return mean + jnp.einsum("kpr,kr->kp", root, shocks, precision=jax.lax.Precision.HIGHEST)

@@ -9,7 +9,7 @@ from jaxband.base import Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive
 from jaxband.policies import confidence
-from jaxband.policies.gaussian import GaussianPolicy, as_number, check_arguments
+from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.posterior import Posterior
 
 
@@ -43,22 +43,29 @@ def rgp_ucb(
     checks.scalar("alpha_scale", alpha_scale)
     checks.non_negative("alpha_scale", alpha_scale)
     return RgpUcb(
-        prior, as_number(noise), as_number(alpha_scale), planner, commit, alpha, bool(noisy_variance), warm_up
+        prior,
+        as_number(noise),
+        alpha(*prior.mean.shape, planner.depth),
+        as_number(alpha_scale),
+        as_number(noisy_variance),
+        as_count(warm_up),
+        planner,
+        commit,
     )
 
 
-@record("planner", "commit", "alpha", "noisy_variance", "warm_up")
+@record("planner", "commit")
 class RgpUcb(GaussianPolicy):
     prior: Posterior
     noise: Array
+    alpha: Callable[[Array], Array]
     alpha_scale: Array
+    noisy_variance: Array  # 0 or 1
+    warm_up: Array
     planner: Planner
     commit: int
-    alpha: Callable
-    noisy_variance: bool
-    warm_up: int
 
     def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
-        alpha = self.alpha_scale * self.alpha(t, *self.prior.mean.shape, self.depth)
-        extra = self.depth * self.noise**2 if self.noisy_variance else 0.0
+        alpha = self.alpha_scale * self.alpha(t)
+        extra = self.noisy_variance * self.depth * self.noise**2
         return self.planner.plan_ucb(state.mean, state.root, z, alpha, extra_variance=extra).arms[: self.commit]

@@ -7,6 +7,7 @@ This is what the paper's experiments ran; the formula printed in its section 7 d
 import jax.numpy as jnp
 from jax import Array
 
+from jaxband import checks
 from jaxband.recovery.parametric import tabulate
 
 
@@ -16,7 +17,11 @@ def gamma(theta: Array, z_max: int, *, reflection: float | None = None) -> Array
     >>> round(gamma([[4.0, 0.4, 0.7]], z_max=30).max().item(), 4)  # at z = 31 − 10
     0.7
     """
+    z_max = checks.whole_number("z_max", z_max, minimum=0)
+    checks.positive("theta", theta)
     reflection = z_max + 1 if reflection is None else reflection
+    if not reflection > z_max:
+        raise ValueError(f"reflection must be > z_max = {z_max}, got {reflection}")
     return tabulate(lambda theta, z: value(theta, z, reflection), theta, z_max)
 
 

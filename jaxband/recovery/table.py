@@ -33,6 +33,7 @@ def extend(curves: Array, z_max: Sequence[int]) -> Array:
     >>> extend(jnp.asarray([[0.0, 1.0, 2.0]]), [1]).tolist()
     [[0.0, 1.0, 1.0]]
     """
+    curves = jnp.asarray(curves, dtype=float)
     checks.shape("curves", curves, (None, None), "[K, G]")
     checks.shape("z_max", z_max, (curves.shape[0],), "[K]")
     checks.indices("z_max", z_max, curves.shape[1], "the grid")
