@@ -87,6 +87,8 @@ def monte_carlo(
 
     num_tiles = math.ceil(replications / TILE)
     devices = list(jax.local_devices() if devices is None else devices)[:num_tiles]
+    if not devices:
+        raise ValueError("devices must name at least one device, got none; leave it out to use all")
     mesh = Mesh(np.array(devices), ("tiles",))
     firsts = np.arange(0, num_tiles * TILE, TILE, dtype=np.uint32)
     firsts = np.pad(firsts, (0, -num_tiles % len(devices)))  # the last call repeats tile 0 where none is left

@@ -1,6 +1,5 @@
 """The paper's tables of total reward: Table 1 (l = 5) and the appendix's two (l = 2.5 and l = 7.5)."""
 
-import concurrent.futures
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -28,24 +27,14 @@ class Cell(NamedTuple):
 def run(
     experiment: str, protocols: Sequence[str], replications: int, seed: int, announce: Callable[[str], None]
 ) -> dict[str, list[Cell]]:
-    """The cells of `experiment` under each protocol; `announce` is told each as it begins.
-
-    Two cells run at a time: most of the time goes into compiling, which uses one core.
-    """
-    jobs = [
-        (setting, policy, lengthscale, protocol)
-        for protocol in protocols
-        for setting in paper.FAMILIES
-        for policy, lengthscale in _columns(experiment)
-    ]
-
-    def run_one(job):
-        announce(", ".join(str(part) for part in job if part is not None))
-        return _run_cell(*job, replications, seed)
-
-    with concurrent.futures.ThreadPoolExecutor(max_workers=1) as pool:
-        cells = list(pool.map(run_one, jobs))
-    return {protocol: [cell for cell in cells if cell.protocol == protocol] for protocol in protocols}
+    """The cells of `experiment` under each protocol; `announce` is told each before it runs."""
+    cells = {protocol: [] for protocol in protocols}
+    for protocol in protocols:
+        for setting in paper.FAMILIES:
+            for policy, lengthscale in _columns(experiment):
+                announce(f"{setting}: {label(policy, lengthscale)}, {protocol}")
+                cells[protocol].append(_run_cell(setting, policy, lengthscale, protocol, replications, seed))
+    return cells
 
 
 def _run_cell(setting, policy, lengthscale, protocol, replications, seed) -> Cell:

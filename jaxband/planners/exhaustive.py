@@ -21,6 +21,7 @@ from jaxband.planners import windows
 
 LEAVES_PER_CHUNK = 2**15
 MAX_LEAVES = 10**8
+MAX_DEPTH = 20  # a table of 2^d slot sets per arm
 
 
 def exhaustive(depth: int, repeats: bool = True) -> "Exhaustive":
@@ -30,7 +31,7 @@ def exhaustive(depth: int, repeats: bool = True) -> "Exhaustive":
     >>> plan.arms.tolist(), round(plan.value.item(), 3)
     ([1, 0], 1.7)
     """
-    return Exhaustive(checks.whole_number("depth", depth, minimum=1), bool(repeats))
+    return Exhaustive(checks.whole_number("depth", depth, 1, MAX_DEPTH, remedy="look less far ahead"), bool(repeats))
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +53,7 @@ class Exhaustive:
 
     def plan_points(self, points: Array, num_slots: Array | None = None) -> Plan:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
+        windows.check_points(points, self.depth)
         self.check(points.shape[0])
         return self._search((windows.gains(points, num_slots),), lambda total: total)
 
@@ -59,6 +61,7 @@ class Exhaustive:
         """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""
         mean, z = windows.inputs(z, mean=mean)
         root, z = windows.inputs(z, root=root)
+        checks.shape("root", root, (*mean.shape, None), "[K, G, r]")
         self.check(mean.shape[0])
         tables = (
             windows.gains(windows.reach(mean, z, self.depth)),

@@ -46,6 +46,7 @@ class Subset:
 
     def plan_points(self, points: Array, num_slots: Array | None = None) -> Plan:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
+        windows.check_points(points, self.depth)
         self.check(points.shape[0])
         value, arms = best_filling(windows.totals(windows.gains(points, num_slots)), self.repeats)
         return Plan(arms, value, jnp.asarray(True))
@@ -54,6 +55,7 @@ class Subset:
         """The sequence of largest η + α √(ς² + extra_variance), certified or not; mean [K, G], root [K, G, r]."""
         mean, z = windows.inputs(z, mean=mean)
         root, z = windows.inputs(z, root=root)
+        checks.shape("root", root, (*mean.shape, None), "[K, G, r]")
         self.check(mean.shape[0])
         eta = windows.totals(windows.gains(windows.reach(mean, z, self.depth)))
         variance = windows.totals(windows.variance_gains(windows.reach(root, z, self.depth)))

@@ -76,10 +76,16 @@ def inputs(z: Array, **table: Array) -> tuple[Array, Array]:
     """One named table [K, G, ...] and rests z [K] as arrays, checked."""
     ((name, table),) = table.items()
     table, z = jnp.asarray(table, dtype=float), jnp.asarray(z)
+    checks.shape(name, table, (None,) * max(table.ndim, 2), "[K, G, ...]")
     checks.finite(name, table)
     checks.shape("z", z, table.shape[:1], "[K]")
     checks.indices("z", z, table.shape[1], "the grid")
     return table, z
+
+
+def check_points(points: Array, depth: int) -> None:
+    """Do the points belong to a window of this depth?"""
+    checks.shape("points", points, (None, 2 * depth - 1), "[K, 2·depth − 1]")
 
 
 def check_single_play(depth: int, repeats: bool, num_arms: int) -> None:

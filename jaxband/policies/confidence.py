@@ -21,8 +21,8 @@ class Schedule:
     first_round: Array  # what t = 0 counts as
 
     def __call__(self, t: Array) -> Array:
-        rounds = jnp.maximum(jnp.asarray(t, dtype=float) + self.first_round, 1.0)
-        return jnp.sqrt(2.0 * jnp.maximum(self.log_count + 2.0 * jnp.log(rounds), 0.0))
+        log_rounds = jnp.log(jnp.asarray(t, dtype=float) + self.first_round)
+        return jnp.sqrt(2.0 * jnp.maximum(self.log_count + 2.0 * log_rounds, 0.0))
 
 
 def as_written(num_arms: int, num_points: int, depth: int) -> Schedule:
@@ -36,7 +36,8 @@ def as_written(num_arms: int, num_points: int, depth: int) -> Schedule:
 
 def published(num_arms: int, num_points: int, depth: int) -> Schedule:
     """α_t = √(2 ln((t + d − 1)² K^d (G − 1))) with t = 0, 1, …"""
-    return _schedule(depth * math.log(num_arms) + math.log(max(num_points - 1, 1)), depth - 1)
+    log_points = math.log(num_points - 1) if num_points > 1 else -math.inf
+    return _schedule(depth * math.log(num_arms) + log_points, depth - 1)
 
 
 def _schedule(log_count: float, first_round: int) -> Schedule:
