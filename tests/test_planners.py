@@ -187,11 +187,15 @@ CURVES = np.zeros((2, 3))
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: exhaustive(0), "depth must be >= 1, got 0"),
+        (lambda: exhaustive(0), "depth must be between 1 and 20, got 0"),
+        (lambda: exhaustive(21), "depth must be between 1 and 20, got 21; look less far ahead"),
+        (lambda: exhaustive(2).plan_points(np.zeros((2, 5))), "points must have shape .* = .any, 3., got .2, 5."),
+        (lambda: exhaustive(2).plan([0.0, 1.0], [0, 0]), "curves must have shape"),
+        (lambda: exhaustive(2).plan_ucb(CURVES, ROOT[:, :2], [0, 0], 1.0), "root must have shape"),
         (lambda: exhaustive(1.5), "depth must be a whole number, got 1.5"),
         (lambda: exhaustive(True), "depth must be a whole number, got True"),
         (lambda: exhaustive(3, repeats=False).plan(CURVES, [0, 0]), "depth must be <= num_arms without repeats"),
-        (lambda: exhaustive(27).check(2), "more than 1e\\+08; look less far ahead"),
+        (lambda: exhaustive(17).check(3), "more than 1e\\+08; look less far ahead"),
         (lambda: exhaustive(2).plan(CURVES, [0, 3]), "z must be in 0..2 .* got 3"),
         (lambda: exhaustive(2).plan(CURVES, [-1, 0]), "z must be in 0..2 .* got -1"),
         (lambda: exhaustive(2).plan(CURVES, [0.0, 0.0]), "z must hold integers"),
@@ -207,7 +211,7 @@ def test_errors_name_the_argument(call, message):
 
 
 def test_a_large_tree_is_allowed_where_it_has_few_leaves():
-    exhaustive(26).check(2)
+    exhaustive(20).check(2)
     exhaustive(4, repeats=False).check(100)
     with pytest.raises(ValueError, match="would score 1e\\+10 leaves"):
         exhaustive(5).check(100)
