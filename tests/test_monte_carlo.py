@@ -157,6 +157,7 @@ def test_one_arm_one_rest_one_round_one_replication_on_the_last_device():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"devices": []}, "devices must name at least one device"),
         ({"replications": 0}, "replications must be between 1 and 4294967296, got 0"),
         ({"replications": 1.0}, "replications must be a whole number, got 1.0"),
         ({"seed": 2**32}, "seed must be between 0 and 4294967295, got 4294967296; JAX would take it modulo"),

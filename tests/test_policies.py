@@ -85,9 +85,9 @@ def test_pytree_round_trip(name):
 
 @pytest.mark.parametrize("schedule", ["as_written", "published"])
 def test_confidence_width_for_long_runs_deep_plans_and_many_arms(schedule):
-    t, protocol = np.array([1, 2, 46341, 10**6], np.int32), schedule.replace("_", "-")
+    t, protocol = np.array([0, 1, 2, 46341, 10**6], np.int32), schedule.replace("_", "-")
     first = 1 if schedule == "as_written" else 0  # the paper's formula counts rounds from 1, the published code from 0
-    for num_arms, num_points, depth in [(10, 31, 1), (2, 2, 1), (10, 31, 3), (1000, 1001, 10)]:
+    for num_arms, num_points, depth in [(10, 31, 1), (2, 2, 1), (3, 1, 2), (10, 31, 3), (1000, 1001, 10)]:
         width = getattr(confidence, schedule)(num_arms, num_points, depth)(t)
         expected = [reference.alpha(protocol, int(s) + first, num_arms, num_points, depth) for s in t]
         assert width.dtype == jnp.float32
