@@ -32,6 +32,7 @@ class Posterior(NamedTuple):
     sums: Array  # [K, G]; the sum of the rewards of those plays
     mean_error: Array  # [K, G]; what rounding has added to mean (Kahan), so that long float32 runs lose no digits
     sums_error: Array  # [K, G]; the same of sums
+    root_error: Array  # [K, G, r]; the same of root
     prior_root: Array  # [K, G, r]; root before any observation
 
 
@@ -61,11 +62,26 @@ def prior(
     root = jnp.asarray(padded, dtype=float)
     zeros = jnp.zeros(root.shape[:2])
     counts = zeros.astype(jnp.int32)
-    return Posterior(zeros, root, counts, sums=zeros, mean_error=zeros, sums_error=zeros, prior_root=root)
+    return Posterior(
+        mean=zeros,
+        root=root,
+        counts=counts,
+        sums=zeros,
+        mean_error=zeros,
+        sums_error=zeros,
+        root_error=jnp.zeros_like(root),
+        prior_root=root,
+    )
 
 
-def observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Array) -> Posterior:
-    """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` ± `noise`."""
+def observe(
+    posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Array, *, compensate: bool = True
+) -> Posterior:
+    """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` ± `noise`.
+
+    Without `compensate` the root's own rounding is not made up for, which is a third faster. It matters after some
+    10,000 plays of an arm: the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000.
+    """
     _check_plays(posterior, arm, z, reward, noise)
     mean, root = posterior.mean[arm], posterior.root[arm]
     v = root[z]
@@ -74,11 +90,17 @@ def observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Ar
     gain = u * ((reward - mean[z]) / predictive)
     shrink = v / (predictive + noise * jnp.sqrt(predictive))
     mean, mean_error = _add(mean, posterior.mean_error[arm], gain)
+    change = -u[:, None] * shrink[None, :]
+    if compensate:
+        root, root_error = _add(root, posterior.root_error[arm], change)
+        posterior = posterior._replace(root_error=posterior.root_error.at[arm].set(root_error))
+    else:
+        root = root + change
     total, total_error = _add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
     return posterior._replace(
         mean=posterior.mean.at[arm].set(mean),
         mean_error=posterior.mean_error.at[arm].set(mean_error),
-        root=posterior.root.at[arm].set(root - u[:, None] * shrink[None, :]),
+        root=posterior.root.at[arm].set(root),
         counts=posterior.counts.at[arm, z].add(1),
         sums=posterior.sums.at[arm, z].set(total),
         sums_error=posterior.sums_error.at[arm, z].set(total_error),
@@ -121,7 +143,7 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
         return _matvec(root, factor[:rank, rank]), root
 
     mean, root = jax.vmap(rebuild)(posterior.prior_root, posterior.counts, posterior.sums)
-    return posterior._replace(mean=mean, mean_error=jnp.zeros_like(mean), root=root)
+    return posterior._replace(mean=mean, mean_error=jnp.zeros_like(mean), root=root, root_error=jnp.zeros_like(root))
 
 
 def mean(posterior: Posterior) -> Array:

@@ -33,7 +33,7 @@ class GaussianPolicy:
         return self.prior
 
     def update(self, state: Posterior, arm: Array, z: Array, reward: Array) -> Posterior:
-        return posterior.observe(state, arm, z, reward, self.noise)
+        return posterior.observe(state, arm, z, reward, self.noise, compensate=False)
 
 
 def check_arguments(num_arms: int, noise, planner: Planner, commit: int | None, warm_up: int) -> int:
