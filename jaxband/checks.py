@@ -32,6 +32,13 @@ def whole_number(name: str, value, minimum: int, maximum: int | None = None, rem
     return number
 
 
+def one_of(name: str, value, choices) -> str:
+    """One of the given words."""
+    if value not in choices:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, choices))}, got {value!r}")
+    return value
+
+
 def positive(name: str, value) -> None:
     _numbers(name, value, "> 0", lambda x: np.isfinite(x) & (x > 0))
 

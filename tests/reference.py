@@ -180,6 +180,57 @@ def best_ucb_sequence(means, covariances, z, depth, repeats, alpha, extra_varian
     return first_maximiser(values, len(means), depth, repeats)
 
 
+# Optimistic planning (Section 6), node by node.
+
+
+def best_rewards(curves, z, steps):
+    """For each of the next `steps` slots, the most any arm could pay there, the arm's earlier plays left free."""
+    z_max, best = curves.shape[1] - 1, []
+    for slot in range(steps):
+        reachable = [[min(z_max, int(z[j]) + slot), *range(min(slot, z_max + 1))] for j in range(len(curves))]
+        best.append(max(curves[j, rest] for j, rests in enumerate(reachable) for rest in rests))
+    return best
+
+
+def optimistic_bound(curves, z, steps, kind):
+    """Ψ(z, l): l times the largest reward within reach ("paper"), or the sum over slots of the largest ("per-slot")."""
+    best = best_rewards(curves, z, steps)
+    return (steps * max(best, default=0.0)) if kind == "paper" else math.fsum(best)
+
+
+def optimistic_plan(curves, z, depth, budget, kind):
+    """The procedure with budget N: the plan of the paper, whether a node of depth d was selected, d_N, and the nodes.
+
+    Out of budget, the first expanded node of the greatest depth is completed greedily: b never rises along a path or
+    over the steps, so that it is the one of largest b.
+    """
+    z_max = curves.shape[1] - 1
+
+    def node(arms):
+        _, rests = path(z, arms, z_max)
+        return leaf_mean(curves, z, arms) + optimistic_bound(curves, rests, depth - len(arms), kind)
+
+    waiting, expanded = {(): node(())}, []
+    nodes = 0
+    while True:
+        chosen = max(waiting, key=waiting.get)
+        if len(chosen) == depth:
+            return list(chosen), True, depth, nodes
+        if nodes + len(curves) > budget:
+            break
+        del waiting[chosen]
+        expanded.append(chosen)
+        for arm in range(len(curves)):
+            waiting[*chosen, arm] = node((*chosen, arm))
+        nodes += len(curves)
+    deepest = max(len(arms) for arms in expanded)
+    arms = list(next(arms for arms in expanded if len(arms) == deepest))
+    while len(arms) < depth:
+        _, rests = path(z, arms, z_max)
+        arms.append(int(np.argmax([curves[j, rests[j]] for j in range(len(curves))])))
+    return arms, False, deepest, nodes
+
+
 def alpha(protocol, t, num_arms, num_points, depth):
     """α_t = √(2 ln((K G)^d (t+d−1)²)), t = 1, 2, ... (Eq. alphadef).
 

@@ -1,6 +1,7 @@
 """Planners: which d arms to play next. A new one is one file that fulfils `base.Planner` and one line here."""
 
 from jaxband.planners.exhaustive import exhaustive
+from jaxband.planners.optimistic import optimistic
 from jaxband.planners.subset import subset
 
-__all__ = ["exhaustive", "subset"]
+__all__ = ["exhaustive", "optimistic", "subset"]

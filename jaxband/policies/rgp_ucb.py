@@ -40,6 +40,9 @@ def rgp_ucb(
     planner = exhaustive(1) if planner is None else planner
     prior = posterior.prior(kernel, num_arms, z_max)
     commit = check_arguments(num_arms, noise, planner, commit, warm_up)
+    if not hasattr(planner, "plan_ucb"):
+        what = f"planner must plan for upper confidence bounds, got {planner}"
+        raise ValueError(f"{what}, which plans for known or sampled curves; use planners.subset here, or rgp_ts")
     checks.scalar("alpha_scale", alpha_scale)
     checks.non_negative("alpha_scale", alpha_scale)
     return RgpUcb(
