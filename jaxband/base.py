@@ -50,8 +50,8 @@ class Policy(Protocol):
     """Plays arms. A policy is a pytree: its numbers are leaves, so that sweeping one of them does not recompile.
 
     ``plan`` is called at the first round t of every block and returns the ``commit`` arms of that block; ``update``
-    is told every play. A policy may also define ``inform(state, curves) -> state``: oracles are shown the true
-    curves this way.
+    is told every play. A policy may also define ``propose(key, state, z, t) -> Plan``, the whole plan of which
+    ``plan`` takes the first arms, and ``inform(state, curves) -> state``: oracles are shown the true curves this way.
     """
 
     num_arms: int

@@ -7,6 +7,7 @@ segment by segment, so that memory does not grow with the horizon; sums over seg
 the host in float64.
 """
 
+import collections
 import dataclasses
 import functools
 import math
@@ -40,6 +41,7 @@ class Result:
     instantaneous_regret: np.ndarray  # [R]
     lookahead_regret: np.ndarray  # [R]; in blocks of `lookahead` rounds
     plays: np.ndarray  # [R, K]; how often each arm was played
+    watched: dict[str, np.ndarray]  # [R] each; means over the rounds after the warm-up
     checkpoints: np.ndarray  # [C]; numbers of rounds at which the bands are taken
     bands: dict[str, aggregate.Band]  # cumulative curve of every metric
     horizon: int
@@ -62,13 +64,15 @@ def monte_carlo(
     seed: int = 0,
     lookahead: int | None = None,
     repeats: bool | None = None,
+    watch: Sequence[str] = (),
     devices: Sequence[jax.Device] | None = None,
     show_progress: bool | None = None,
 ) -> Result:
     """Totals and cumulative curves of `replications` independent runs.
 
     The lookahead regret is taken over blocks of `lookahead` rounds (default: as far as the policy itself looks),
-    against sequences that may repeat an arm (`repeats`; default: as the policy's planner may).
+    against sequences that may repeat an arm (`repeats`; default: as the policy's planner may). `watch` names numbers
+    of the policy's plans to average, such as "certified" or an optimistic plan's "depth".
 
     >>> import jaxband as jb
     >>> problem = jb.Problem([[0.0, 0.5, 1.0], [0.3, 0.3, 0.3]], noise=0.1)
@@ -83,7 +87,7 @@ def monte_carlo(
     check_fit(policy, problem)
     if repeats is None:
         repeats = getattr(getattr(policy, "planner", None), "repeats", True)
-    layout = _lay_out(horizon, policy.depth if lookahead is None else lookahead, bool(repeats))
+    layout = _lay_out(horizon, policy.depth if lookahead is None else lookahead, bool(repeats), tuple(watch))
 
     num_tiles = math.ceil(replications / TILE)
     devices = list(jax.local_devices() if devices is None else devices)[:num_tiles]
@@ -102,7 +106,7 @@ def monte_carlo(
             gathered.add(_run_tiles(policy, problem, key, call, layout, mesh), wanted)
             advance(wanted)
     return Result(
-        **gathered.totals(),
+        **gathered.totals(planned_rounds=max(horizon - int(policy.warm_up), 0)),
         checkpoints=layout.checkpoints(),
         horizon=horizon,
         lookahead=layout.lookahead,
@@ -120,16 +124,17 @@ class _Layout(NamedTuple):
     num_segments: int
     lookahead: int
     repeats: bool
+    watch: tuple[str, ...]
 
     def checkpoints(self) -> np.ndarray:
         return np.minimum(self.rounds_per_segment * np.arange(1, self.num_segments + 1), self.horizon)
 
 
-def _lay_out(horizon: int, lookahead: int, repeats: bool) -> _Layout:
+def _lay_out(horizon: int, lookahead: int, repeats: bool, watch: tuple[str, ...] = ()) -> _Layout:
     lookahead = checks.whole_number("lookahead", lookahead, minimum=1)
     blocks = math.ceil(horizon / lookahead)
     rounds = lookahead * math.ceil(blocks / SEGMENTS)
-    return _Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats)
+    return _Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats, watch)
 
 
 @functools.partial(jax.jit, static_argnames=("layout", "mesh"))
@@ -150,12 +155,13 @@ def _run_tiles(
 
 
 def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) -> dict[str, Array]:
-    """One replication's metrics per segment, [C] each, and its plays [K]."""
-    replication, position = begin(policy, problem, key)
+    """One replication's metrics per segment, [C] each, its plays [K] and sums of what is watched."""
+    replication, position = begin(policy, problem, key, layout.watch)
 
     def segment(position, first_round):
         position, rounds = play_rounds(policy, replication, position, first_round, layout.rounds_per_segment)
-        return position, _measure(replication.curves, rounds, layout, layout.horizon - first_round)
+        planned = first_round + jnp.arange(layout.rounds_per_segment, dtype=jnp.int32) >= policy.warm_up
+        return position, _measure(replication.curves, rounds, layout, layout.horizon - first_round, planned)
 
     _, measured = jax.lax.scan(
         segment, position, layout.rounds_per_segment * jnp.arange(layout.num_segments, dtype=jnp.int32)
@@ -163,8 +169,8 @@ def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) ->
     return measured | {"plays": jnp.sum(measured["plays"], axis=0)}
 
 
-def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array) -> dict[str, Array]:
-    """Sums over the first `num_rounds` of the given rounds."""
+def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array, planned: Array) -> dict[str, Array]:
+    """Sums over the first `num_rounds` of the given rounds; of plans, only over rounds that are `planned`."""
     counted = jnp.arange(rounds.arms.shape[0], dtype=jnp.int32) < num_rounds
     expected = regret.expected(curves, rounds.z, rounds.arms)
     instantaneous = regret.instantaneous(curves, rounds.z, rounds.arms)
@@ -181,6 +187,10 @@ def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array) 
         "instantaneous_regret": jnp.sum(jnp.where(counted, instantaneous, 0.0)),
         "lookahead_regret": jnp.sum(lookahead),
         "plays": jnp.sum(played, axis=0, dtype=jnp.int32),
+        "watched": {
+            name: jnp.sum(jnp.where(counted & planned, value.astype(expected.dtype), 0.0))
+            for name, value in rounds.watched.items()
+        },
     }
 
 
@@ -190,17 +200,21 @@ class _Gatherer:
     def __init__(self) -> None:
         self._sums = {metric: [] for metric in METRICS}
         self._plays = []
+        self._watched = collections.defaultdict(list)
         self._bands = {metric: aggregate.BandBuilder() for metric in METRICS}
 
     def add(self, measured: dict[str, Array], wanted: int) -> None:
-        measured = {name: np.asarray(value)[:wanted] for name, value in measured.items()}
+        measured = jax.tree.map(lambda value: np.asarray(value)[:wanted], measured)
         self._plays.append(measured["plays"])
+        for name, sums in measured["watched"].items():
+            self._watched[name].append(np.sum(sums, axis=1, dtype=np.float64))
         for metric in METRICS:
             cumulative = np.cumsum(measured[metric], axis=1, dtype=np.float64)
             self._sums[metric].append(cumulative[:, -1])
             self._bands[metric].add(cumulative)
 
-    def totals(self) -> dict:
+    def totals(self, planned_rounds: int) -> dict:
         sums = {metric: np.concatenate(parts) for metric, parts in self._sums.items()}
         bands = {metric: builder.band() for metric, builder in self._bands.items()}
-        return sums | {"plays": np.concatenate(self._plays), "bands": bands}
+        watched = {name: np.concatenate(parts) / planned_rounds for name, parts in self._watched.items()}
+        return sums | {"plays": np.concatenate(self._plays), "bands": bands, "watched": watched}

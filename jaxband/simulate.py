@@ -8,6 +8,7 @@ A plan is made at the first round of a block and played to the block's end. Shoc
 policies that plan at different paces meet the same noise.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -25,6 +26,7 @@ class Run(NamedTuple):
     arms: Array  # [T]; the arm played in each round
     rewards: Array  # [T]; what it paid, noise included
     z: Array  # [T, K]; the rests of all arms when the round began
+    watched: dict[str, Array]  # [T] each; what was asked for of the plan being played
     curves: Array  # [K, G]; the truth of this replication
     state: State  # what the policy knows at the end
 
@@ -35,6 +37,7 @@ class Rounds(NamedTuple):
     arms: Array  # [n]
     rewards: Array  # [n]
     z: Array  # [n, K]
+    watched: dict[str, Array]  # [n] each
 
 
 class Replication(NamedTuple):
@@ -52,10 +55,13 @@ class Position(NamedTuple):
     state: State
     z: Array  # [K]
     arms: Array  # [commit]; the current block's plan
+    watched: dict[str, Array]  # scalars; what is recorded of that plan
 
 
-def simulate(policy: Policy, problem: Problem, key: Array, horizon: int) -> Run:
+def simulate(policy: Policy, problem: Problem, key: Array, horizon: int, *, watch: Sequence[str] = ()) -> Run:
     """Play `horizon` rounds. Pure: use it inside your own `jit` and `vmap`.
+
+    `watch` names numbers of the policy's plans to record, such as "value", "certified" or an optimistic plan's "depth".
 
     >>> import jaxband as jb
     >>> problem = jb.Problem(jb.recovery.logistic([[1.0, 0.5, 5.0], [0.7, 0.5, 2.0]], z_max=10), noise=0.1)
@@ -65,7 +71,7 @@ def simulate(policy: Policy, problem: Problem, key: Array, horizon: int) -> Run:
     """
     horizon = checks.whole_number("horizon", horizon, minimum=1)
     check_fit(policy, problem)
-    replication, position = begin(policy, problem, key)
+    replication, position = begin(policy, problem, key, watch)
     position, rounds = play_rounds(policy, replication, position, 0, horizon)
     return Run(*rounds, replication.curves, position.state)
 
@@ -83,7 +89,7 @@ def check_fit(policy: Policy, problem: Problem) -> None:
         )
 
 
-def begin(policy: Policy, problem: Problem, key: Array) -> tuple[Replication, Position]:
+def begin(policy: Policy, problem: Problem, key: Array, watch: Sequence[str] = ()) -> tuple[Replication, Position]:
     """The start of a replication: curves drawn, state initialised, nothing played."""
     key_curves, key_init, key_noise, key_plan = jax.random.split(key, 4)
     curves = problem.draw(key_curves)
@@ -91,7 +97,21 @@ def begin(policy: Policy, problem: Problem, key: Array) -> tuple[Replication, Po
     if hasattr(policy, "inform"):
         state = policy.inform(state, curves)
     arms = jnp.zeros(policy.commit, jnp.int32)
-    return Replication(curves, problem.noise, key_noise, key_plan), Position(state, problem.z_init, arms)
+    watched = _nothing_watched(policy, state, problem.z_init, key_plan, watch)
+    return Replication(curves, problem.noise, key_noise, key_plan), Position(state, problem.z_init, arms, watched)
+
+
+def _nothing_watched(policy, state, z, key, watch: Sequence[str]) -> dict[str, Array]:
+    """A zero for everything that is watched of a plan."""
+    if not watch:
+        return {}
+    if not hasattr(policy, "propose"):
+        raise ValueError(f"watch must be empty for {type(policy).__name__}, got {list(watch)}; it makes no plans")
+    plan = jax.eval_shape(policy.propose, key, state, z, jnp.zeros((), jnp.int32))._asdict()
+    numbers = {name: value for name, value in plan.items() if value.shape == ()}
+    for name in watch:
+        checks.one_of("watch", name, numbers)
+    return {name: jnp.zeros((), numbers[name].dtype) for name in watch}
 
 
 def play_rounds(
@@ -102,26 +122,32 @@ def play_rounds(
 
     def play_one(position, inputs):
         t, shock = inputs
-        arms = _current_plan(policy, replication.key_plan, position, t)
+        arms, watched = _current_plan(policy, replication.key_plan, position, t)
         arm = arms[(t - policy.warm_up) % policy.commit]
         arm = jnp.where(t < policy.warm_up, t % policy.num_arms, arm)
         z = position.z
         reward = replication.curves[arm, z[arm]] + replication.noise * shock
         state = policy.update(position.state, arm, z[arm], reward)
-        return Position(state, step(z, arm, replication.curves.shape[1] - 1), arms), Rounds(arm, reward, z)
+        z_next = step(z, arm, replication.curves.shape[1] - 1)
+        return Position(state, z_next, arms, watched), Rounds(arm, reward, z, watched)
 
     return jax.lax.scan(play_one, position, (rounds, _shocks(replication, rounds)))
 
 
-def _current_plan(policy: Policy, key_plan: Array, position: Position, t: Array) -> Array:
+def _current_plan(policy: Policy, key_plan: Array, position: Position, t: Array) -> tuple[Array, dict[str, Array]]:
     """The plan being played at round t. The branch depends on t alone, so that it stays a branch under `vmap`."""
 
     def make():
-        return policy.plan(jax.random.fold_in(key_plan, t), position.state, position.z, t).astype(jnp.int32)
+        arguments = (jax.random.fold_in(key_plan, t), position.state, position.z, t)
+        if not position.watched:
+            return policy.plan(*arguments).astype(jnp.int32), {}
+        plan = policy.propose(*arguments)
+        return plan.arms[: policy.commit].astype(jnp.int32), {name: getattr(plan, name) for name in position.watched}
 
     if policy.commit == 1:
         return make()
-    return jax.lax.cond((t - policy.warm_up) % policy.commit == 0, make, lambda: position.arms)
+    begins = (t - policy.warm_up) % policy.commit == 0
+    return jax.lax.cond(begins, make, lambda: (position.arms, position.watched))
 
 
 def _shocks(replication: Replication, rounds: Array) -> Array:

@@ -226,3 +226,26 @@ def test_bands_do_not_hold_on_to_curves_they_no_longer_need(monkeypatch):
     while pieces:
         builder.add(pieces.pop(0))
     assert released[1]() is None and released[2]() is None
+
+
+def test_numbers_of_plans_can_be_watched():
+    """Averaged over the rounds that plans govern: not the warm-up, not what is played beyond the horizon."""
+    kernel = jb.kernels.SquaredExponential(2.0)
+    policy = jb.policies.rgp_ts(kernel, 3, 5, 0.1, planner=jb.planners.optimistic(3, 6, "paper"), warm_up=2)
+    problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 3, 5), noise=0.1)
+    result = jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3, watch=("depth", "certified"))
+    assert len(np.unique(result.watched["depth"])) > 1
+    for r in range(4):
+        key = jax.random.fold_in(jax.random.key(3), r)
+        run = jb.simulate(policy, problem, key, 50, watch=("depth", "certified"))
+        for name, values in run.watched.items():
+            np.testing.assert_allclose(result.watched[name][r], np.mean(np.asarray(values[2:], float)), rtol=1e-6)
+    assert jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3).watched == {}
+
+
+def test_only_numbers_of_plans_can_be_watched():
+    problem = jb.Problem(np.zeros((2, 3)), noise=0.1)
+    with pytest.raises(ValueError, match="watch must be one of 'value', 'certified', got 'arms'"):
+        jb.monte_carlo(jb.policies.oracle(2, 2), problem, horizon=5, replications=2, watch=("arms",))
+    with pytest.raises(ValueError, match="RoundRobin"):
+        jb.monte_carlo(jb.policies.round_robin(2), problem, horizon=5, replications=2, watch=("value",))

@@ -110,10 +110,10 @@ def _grow(points: Array, num_blocks: int, bound: str) -> tuple[_Tree, _Node, Arr
         return _in_any_lane(searching(leader, count))
 
     def expand(carry):
-        """Under `vmap` this is a step for every lane. Those that have ended grow on, but what they found stays."""
+        """Under `vmap` a step for every lane: trees whose leader is a whole plan grow on, but the leader stays."""
         tree, leader, used, count = carry
         active = searching(leader, count)
-        tree = _expand(tree, leader, _child_bounds(points, leader, bound), count, active)
+        tree = _expand(tree, leader, _child_bounds(points, leader, bound), count)
         leader = jax.tree.map(lambda new, old: jnp.where(active, new, old), _leader(tree, points), leader)
         return tree, leader, jnp.where(active, count + 1, used), count + 1
 
@@ -164,10 +164,10 @@ def _leader(tree: _Tree, points: Array) -> _Node:
     return _Node(jnp.where(slots == _depth(arms), arm, arms), reward, block, siblings)
 
 
-def _expand(tree: _Tree, node: _Node, bounds: Array, block: Array, active: Array) -> _Tree:
+def _expand(tree: _Tree, node: _Node, bounds: Array, block: Array) -> _Tree:
     """The tree with `node` struck out of the block that lists it and its children's bounds in a block of its own."""
     level = jnp.arange(node.arms.shape[0], dtype=jnp.int32) == _depth(node.arms)
-    is_first = active & level & (tree.first_at_depth == 0)
+    is_first = level & (tree.first_at_depth == 0)
     return _Tree(
         arms=_replace_row(tree.arms, block, node.arms),
         reward=_replace_row(tree.reward, block, node.reward),

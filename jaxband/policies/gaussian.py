@@ -9,7 +9,7 @@ from jaxband.posterior import Posterior
 
 
 class GaussianPolicy:
-    """A policy whose state is the posterior of all curves. Subclasses are records with these fields, and `plan`."""
+    """A policy whose state is the posterior of all curves. Subclasses are records with these fields, and `propose`."""
 
     prior: Posterior
     noise: Array  # standard deviation the posterior assumes
@@ -31,6 +31,9 @@ class GaussianPolicy:
 
     def init(self, key: Array) -> Posterior:
         return self.prior
+
+    def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
+        return self.propose(key, state, z, t).arms[: self.commit]
 
     def update(self, state: Posterior, arm: Array, z: Array, reward: Array) -> Posterior:
         return posterior.observe(state, arm, z, reward, self.noise, compensate=False)

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxband import checks
-from jaxband.base import Planner, record
+from jaxband.base import Plan, Planner, record
 from jaxband.planners import exhaustive
 from jaxband.policies.gaussian import check_commit
 
@@ -41,8 +41,11 @@ class Oracle:
     def inform(self, state: Array, curves: Array) -> Array:
         return curves
 
+    def propose(self, key: Array, state: Array, z: Array, t: Array) -> Plan:
+        return self.planner.plan(state, z)
+
     def plan(self, key: Array, state: Array, z: Array, t: Array) -> Array:
-        return self.planner.plan(state, z).arms[: self.commit]
+        return self.propose(key, state, z, t).arms[: self.commit]
 
     def update(self, state: Array, arm: Array, z: Array, reward: Array) -> Array:
         return state

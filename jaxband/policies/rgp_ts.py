@@ -7,7 +7,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxband import posterior
-from jaxband.base import Planner, record
+from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive, windows
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
@@ -53,8 +53,8 @@ class RgpTs(GaussianPolicy):
     planner: Planner
     commit: int
 
-    def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
-        return self.planner.plan_points(self.draw(key, state, z)).arms[: self.commit]
+    def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
+        return self.planner.plan_points(self.draw(key, state, z))
 
     def draw(self, key: Array, state: Posterior, z: Array) -> Array:
         """A joint draw of the curves at the points within reach, [K, 2d − 1]."""

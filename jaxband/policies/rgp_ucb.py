@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from jax import Array
 
 from jaxband import checks, posterior
-from jaxband.base import Planner, record
+from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive
 from jaxband.policies import confidence
@@ -68,7 +68,7 @@ class RgpUcb(GaussianPolicy):
     planner: Planner
     commit: int
 
-    def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
+    def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
         alpha = self.alpha_scale * self.alpha(t)
         extra = self.noisy_variance * self.depth * self.noise**2
-        return self.planner.plan_ucb(state.mean, state.root, z, alpha, extra_variance=extra).arms[: self.commit]
+        return self.planner.plan_ucb(state.mean, state.root, z, alpha, extra_variance=extra)
