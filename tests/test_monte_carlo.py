@@ -231,7 +231,7 @@ def test_bands_do_not_hold_on_to_curves_they_no_longer_need(monkeypatch):
 def test_numbers_of_plans_can_be_watched():
     """Averaged over the rounds that plans govern: not the warm-up, not what is played beyond the horizon."""
     kernel = jb.kernels.SquaredExponential(2.0)
-    policy = jb.policies.rgp_ts(kernel, 3, 5, 0.1, planner=jb.planners.optimistic(3, 6, "paper"), warm_up=2)
+    policy = jb.policies.rgp_ts(kernel, 3, 5, 0.1, planner=jb.planners.optimistic(3, 9, "paper"), warm_up=2)
     problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 3, 5), noise=0.1)
     result = jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3, watch=("depth", "certified"))
     assert len(np.unique(result.watched["depth"])) > 1
