@@ -24,6 +24,25 @@ def cumulative(panels: dict[str, Sequence[tuple[str, np.ndarray, object]]], ylab
     return png(figure)
 
 
+def budgets(panels: dict[str, dict]) -> bytes:
+    """One column per name: reward and depth of the tree against the budget; bars: error of the gap to exact plans."""
+    plt = pyplot()
+    figure, axes = plt.subplots(
+        2, len(panels), figsize=(4.0 * len(panels), 5.0), squeeze=False, sharex="col", layout="constrained"
+    )
+    for (top, bottom), (name, lines) in zip(axes.T, panels.items(), strict=True):
+        top.errorbar(lines["budgets"], lines["reward"], lines["error"], color=COLOURS[0], marker="o", capsize=2)
+        top.axhline(lines["exact"], color=COLOURS[1], linestyle="--", label="exact plans")
+        bottom.plot(lines["budgets"], lines["depth"], color=COLOURS[2], marker="o")
+        bottom.axhline(lines["deepest"], color="grey", linestyle=":", linewidth=1)
+        top.set(title=name, ylabel="total reward")
+        top.legend(frameon=False, fontsize="small", loc="lower right")
+        bottom.set(xscale="log", xlabel="budget N (nodes per plan)", ylabel="mean depth $d_N$")
+        for axis in (top, bottom):
+            axis.grid(alpha=0.3)
+    return png(figure)
+
+
 def curves(panels: dict[str, np.ndarray]) -> bytes:
     """Recovery curves [K, G], one panel per name, one line per arm."""
     plt = pyplot()

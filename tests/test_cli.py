@@ -5,7 +5,7 @@ import json
 import pytest
 
 from jaxband import cli
-from jaxband.experiments import paper
+from jaxband.experiments import figure3, paper
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -90,3 +90,22 @@ def test_an_output_directory_that_cannot_be_made_is_reported(tmp_path, capsys):
 def test_every_cell_of_the_papers_tables_is_listed():
     assert len(paper.TOTAL_REWARD) == 16
     assert all(cell.low < cell.mean < cell.high for cell in paper.TOTAL_REWARD.values())
+
+
+def test_figure3_shows_what_the_paper_says(tmp_path, capsys, monkeypatch):
+    """Two replications of the first budgets only; the claims are about all of them and need not hold."""
+    small = tuple(setting._replace(budgets=(*setting.budgets[:2], 5000)) for setting in figure3.SETTINGS)
+    monkeypatch.setattr(figure3, "SETTINGS", small)
+    monkeypatch.setattr(paper, "HORIZON", 24)
+    assert cli.main(["reproduce", "figure3", "--replications", "2", "--out", str(tmp_path)]) == 0
+    document = json.loads((tmp_path / "results.json").read_text())
+    assert [(s["num_arms"], s["depth"]) for s in document["settings"]] == [(10, 4), (30, 4), (10, 8)]
+    for setting in document["settings"]:
+        depths = [cell["depth"] for cell in setting["budgets"]]
+        assert depths == sorted(depths)
+        assert all(0 < depth <= setting["depth"] for depth in depths)
+        assert all(cell["nodes"] <= cell["budget"] for cell in setting["budgets"])
+    assert len(document["claims"]) == 4
+    printed = capsys.readouterr().out
+    assert printed.count("holds:") + printed.count("FAILS:") == 4
+    assert (tmp_path / "figure3.png").read_bytes().startswith(PNG)

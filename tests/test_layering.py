@@ -9,7 +9,7 @@ import jaxband
 
 ROOT = pathlib.Path(jaxband.__file__).parent
 LAYERS = [
-    ("base", "checks", "devices", "compile_clock", "progress", "files"),
+    ("base", "checks", "devices", "lanes", "compile_clock", "progress", "files"),
     ("kernels",),
     ("posterior",),
     ("fit",),
@@ -24,8 +24,8 @@ LAYERS = [
     ("monte_carlo",),
     ("theory",),
     ("sweep",),
-    ("experiments",),
     ("plots",),
+    ("experiments",),
     ("cli",),
 ]
 LEVEL = {name: level for level, names in enumerate(LAYERS) for name in names}

@@ -3,14 +3,16 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from jaxband import policies
+from jaxband import plots, policies
 from jaxband.environment import Problem
 from jaxband.experiments import paper
 from jaxband.experiments.protocols import PROTOCOLS
+from jaxband.experiments.report import Report
 from jaxband.kernels import SquaredExponential
 from jaxband.monte_carlo import Result, monte_carlo
 
 LENGTHSCALES = {"table1": (5.0,), "lengthscales": (2.5, 7.5)}  # of the policies' kernels
+PICTURES = {"total_reward": "cumulative reward", "instantaneous_regret": "cumulative instantaneous regret"}
 
 
 class Cell(NamedTuple):
@@ -24,17 +26,16 @@ class Cell(NamedTuple):
     result: Result | None  # None: this policy is not implemented yet
 
 
-def run(
-    experiment: str, protocols: Sequence[str], replications: int, seed: int, announce: Callable[[str], None]
-) -> dict[str, list[Cell]]:
-    """The cells of `experiment` under each protocol; `announce` is told each before it runs."""
+def run(experiment: str, protocol: str | None, replications: int, seed: int, announce: Callable[[str], None]) -> Report:
+    """The cells of `experiment` under one protocol, or under both; `announce` is told each before it runs."""
+    protocols = [protocol] if protocol else list(PROTOCOLS)
     cells = {protocol: [] for protocol in protocols}
     for protocol in protocols:
         for setting in paper.FAMILIES:
             for policy, lengthscale in _columns(experiment):
-                announce(f"{setting}: {label(policy, lengthscale)}, {protocol}")
+                announce(f"{setting}: {_label(policy, lengthscale)}, {protocol}")
                 cells[protocol].append(_run_cell(setting, policy, lengthscale, protocol, replications, seed))
-    return cells
+    return _report(experiment, cells, replications, seed)
 
 
 def _run_cell(setting, policy, lengthscale, protocol, replications, seed) -> Cell:
@@ -46,7 +47,50 @@ def _run_cell(setting, policy, lengthscale, protocol, replications, seed) -> Cel
     return Cell(setting, policy, lengthscale, protocol, paper.TOTAL_REWARD[setting, policy, lengthscale], result)
 
 
-def as_json(cell: Cell) -> dict:
+def _report(experiment: str, cells: dict[str, list[Cell]], replications: int, seed: int) -> Report:
+    (first, shown), *beside = cells.items()
+    document = {
+        "experiment": experiment,
+        "protocol": first,
+        "replications": replications,
+        "seed": seed,
+        "horizon": paper.HORIZON,
+        "interval": "5th and 95th percentile of the replications",
+        "cells": [_as_json(cell) for cell in shown],
+        "beside": {protocol: [_as_json(cell) for cell in others] for protocol, others in beside},
+    }
+    rows = []
+    for index, cell in enumerate(document["cells"]):
+        others = [_interval(others[index], "mean", "low", "high") for others in document["beside"].values()]
+        printed, ours = _interval(cell, "paper", "paper_low", "paper_high"), _interval(cell, "mean", "low", "high")
+        difference = f"{cell['difference']:+.1f}" if cell["status"] == "done" else ""
+        rows.append((cell["setting"], _label(cell["policy"], cell["lengthscale"]), printed, ours, difference, *others))
+    return Report(
+        document,
+        title=f"Total reward at T = {paper.HORIZON}, mean (5 %, 95 %) of {replications} replications",
+        columns=("setting", "policy", "paper", f"ours, {first}", "difference", *document["beside"]),
+        rows=rows,
+        remarks=(),
+        pictures={f"{metric}.png": _picture(shown, metric, first) for metric in PICTURES},
+    )
+
+
+def _picture(cells: Sequence[Cell], metric: str, protocol: str) -> Callable[[], bytes]:
+    panels = {setting: [] for setting in paper.FAMILIES}
+    for cell in cells:
+        if cell.result is not None:
+            line = (_label(cell.policy, cell.lengthscale), cell.result.checkpoints, cell.result.bands[metric])
+            panels[cell.setting].append(line)
+    return lambda: plots.cumulative(panels, PICTURES[metric], f"{protocol} protocol")
+
+
+def _interval(cell: dict, mean: str, low: str, high: str) -> str:
+    if cell[mean] is None:
+        return cell["status"]
+    return f"{cell[mean]:.1f} ({cell[low]:.1f}, {cell[high]:.1f})"
+
+
+def _as_json(cell: Cell) -> dict:
     """A cell as the command line prints it; `mean`, `low` and `high` are null for a policy that is not there yet."""
     row = {
         "setting": cell.setting,
@@ -72,7 +116,7 @@ def as_json(cell: Cell) -> dict:
     }
 
 
-def label(policy: str, lengthscale: float | None) -> str:
+def _label(policy: str, lengthscale: float | None) -> str:
     return policy if lengthscale is None else f"{policy} (l={lengthscale:g})"
 
 

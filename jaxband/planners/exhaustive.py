@@ -31,7 +31,9 @@ def exhaustive(depth: int, repeats: bool = True) -> "Exhaustive":
     >>> plan.arms.tolist(), round(plan.value.item(), 3)
     ([1, 0], 1.7)
     """
-    return Exhaustive(checks.whole_number("depth", depth, 1, MAX_DEPTH, remedy="look less far ahead"), bool(repeats))
+    return Exhaustive(
+        checks.whole_number("depth", depth, 1, MAX_DEPTH, remedy="use planners.optimistic"), bool(repeats)
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -45,7 +47,7 @@ class Exhaustive:
         leaves = _num_leaves(num_arms, self.depth, self.repeats)
         if leaves > MAX_LEAVES:
             what = f"exhaustive(depth={self.depth}) would score {leaves:.3g} leaves for {num_arms} arms"
-            raise ValueError(f"{what}, more than {MAX_LEAVES:.0e}; look less far ahead")
+            raise ValueError(f"{what}, more than {MAX_LEAVES:.0e}; use planners.subset, or look less far ahead")
 
     def plan(self, curves: Array, z: Array) -> Plan:
         """The sequence of largest total on known or sampled curves [K, G] from rests z [K]."""

@@ -72,6 +72,10 @@ class SlotPairs(NamedTuple):
         """`gains` [K, 2^d] in the order of `sets`, −∞ where a set is not allowed."""
         return jnp.where(jnp.asarray(self.allowed)[None, :], gains[:, self.sets], -jnp.inf)
 
+    def split(self, table: Array) -> list[Array]:
+        """`table` [2^d] in the order of `sets`, cut into one part per group."""
+        return jnp.split(table, np.cumsum([len(own) for own, _ in self.groups])[:-1])
+
 
 @functools.cache
 def slot_pairs(depth: int, repeats: bool) -> SlotPairs:

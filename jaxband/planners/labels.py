@@ -4,10 +4,11 @@ The root is not additive, so that plain dynamic programming is wrong. But for an
 
     α √(v + e)  ≤  λ (v + e) + α s / 2                                     (equality at v + e = s²)
 
-and the right-hand side is additive: dynamic programming on η + λ v bounds every plan. First the bound is minimised
-over s. Then the best M fillings by η + λ v, *labels*, are kept for every slot set. A label that has to be dropped
-could lead to no more than its own η + λ v plus the best completion; if none of the dropped could beat the best plan
-found, that plan is certified.
+and the right-hand side is additive: dynamic programming on the *key* η + λ v bounds every plan. First the bound is
+minimised over s; the plans met on the way are tried, the best is the *incumbent*. Then partial plans, *labels*, are
+kept for every slot set, arm by arm. One is discarded if its key and the best completion promise no more than the
+incumbent has, or if another of the same slots has at least its η and its v. What is left is few: M per slot set, best
+keys first. If one had to be dropped beyond them, the promise it held bounds the error; if not, the plan is certified.
 """
 
 from typing import NamedTuple
@@ -17,10 +18,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxband.lanes import in_any_lane
 from jaxband.planners.fillings import SlotPairs, best_filling, decode, first_best, slot_pairs, words
 
-BISECTIONS = 12
-SMALLEST_DEVIATION = 1e-4  # of the largest: below it the bound is loose but still a bound
+BISECTIONS = 8
+SMALLEST_DEVIATION = 1e-3  # of the largest: below it the bound is loose but still a bound
+ROUNDING = 16  # units in the last place by which a plan must promise to be better
 
 
 class UcbPlan(NamedTuple):
@@ -28,71 +31,95 @@ class UcbPlan(NamedTuple):
 
     arms: Array  # [d]
     value: Array  # η + α √(ς² + extra variance)
-    certified: Array  # bool; no other sequence is better
+    certified: Array  # bool; no other sequence is better, but for rounding
     gap: Array  # how much better another one could be at most; 0 if certified
 
 
-class _Labels(NamedTuple):
-    """Up to M fillings of each slot set, best first by key = η + λ v; [sets, M] each, key −∞ where there are fewer."""
+class _Relaxation(NamedTuple):
+    """The tightest bound λ v + constant ≥ α √(v + e), and the best plan met in finding it."""
 
-    key: Array
+    multiplier: Array  # λ
+    constant: Array  # λ e + α s / 2
+    arms: Array  # [d]; the incumbent
+    value: Array  # what it is worth
+
+
+class _Labels(NamedTuple):
+    """Partial plans of each slot set, [sets, M] each; key −∞ where there are fewer."""
+
+    key: Array  # η + λ v
     eta: Array
     variance: Array
     words: tuple[Array, ...]
 
 
 def best_ucb(eta: Array, variance: Array, alpha: Array, extra: Array, *, repeats: bool, num_labels: int) -> UcbPlan:
-    """The plan from tables eta, variance [K, 2^d] over slot sets; `num_labels` M a power of two."""
+    """The plan from tables eta, variance [K, 2^d] over slot sets, with at most `num_labels` labels per slot set."""
     num_arms, depth = eta.shape[0], eta.shape[1].bit_length() - 1
     pairs = slot_pairs(depth, repeats)
-    multiplier, constant = _tightest_bound(eta, variance, alpha, extra, repeats)
+    relaxed = _relax(eta, variance, alpha, extra, repeats)
+    scale = jnp.max(jnp.abs(eta)) + alpha * jnp.sqrt(depth * jnp.max(variance) + extra)
+    wanted = relaxed.value + ROUNDING * jnp.finfo(eta.dtype).eps * scale - relaxed.constant
+
     eta, variance = pairs.arrange(eta), jnp.where(jnp.asarray(pairs.allowed)[None, :], variance[:, pairs.sets], 0.0)
     spelled = tuple(jnp.asarray(word[:, pairs.sets]) for word in words(num_arms, depth))
-    arms = _Labels(eta + multiplier * variance, eta, variance, spelled)
-    completion = _completions(arms.key, pairs)
+    arms = _Labels(eta + relaxed.multiplier * variance, eta, variance, spelled)
+    needed = wanted - _completions(arms.key, pairs)
 
     def add_arm(labels, inputs):
-        arm, completion = inputs
-        merged = [_keep_best(_extend(labels, arm, *group), num_labels) for group in pairs.groups]
-        labels, dropped = jax.tree.map(lambda *parts: jnp.concatenate(parts), *merged)
-        return labels, jnp.max(dropped + completion)
+        arm, needed = inputs
+        fronts = []
+        for (own, rest), least in zip(pairs.groups, pairs.split(needed), strict=True):
+            fronts.append(_front(_extend(labels, arm, own, rest), least, num_labels))
+        labels, promised = jax.tree.map(lambda *parts: jnp.concatenate(parts), *fronts)
+        return labels, jnp.max(promised)
 
-    start = _Labels(*(jnp.full((len(pairs.sets), num_labels), fill, eta.dtype) for fill in (-jnp.inf, 0.0, 0.0)), ())
-    start = start._replace(words=tuple(jnp.zeros(start.key.shape, jnp.int32) for _ in spelled))
-    start = start._replace(key=start.key.at[0, 0].set(0.0))  # nothing filled with no arm: one label, the empty one
-    labels, dropped = jax.lax.scan(add_arm, start, (arms, completion))
+    before_last, last = (jax.tree.map(lambda x, rows=rows: x[rows], arms) for rows in (slice(-1), -1))
+    labels, promised = jax.lax.scan(add_arm, _no_labels(arms, num_labels), (before_last, needed[:-1]))
+    whole = jax.tree.map(lambda x: x[0], _extend(labels, last, *pairs.groups[-1]))
+    values = jnp.where(whole.key > -jnp.inf, _ucb(whole.eta, whole.variance, alpha, extra), -jnp.inf)
+    found, value = decode(first_best(values, whole.words), num_arms, depth), jnp.max(values)
 
-    full = jax.tree.map(lambda x: x[-1], labels)
-    deviation = jnp.sqrt(jnp.maximum(full.variance, 0.0) + extra)
-    values = jnp.where(full.key > -jnp.inf, full.eta + alpha * deviation, -jnp.inf)
-    value = jnp.max(values)
-    chosen = first_best(values, full.words)
-    gap = jnp.maximum(jnp.max(dropped) + constant - value, 0.0)
-    return UcbPlan(decode(chosen, num_arms, depth), value, gap <= 0.0, gap)
+    better = value > relaxed.value
+    value = jnp.maximum(value, relaxed.value)
+    gap = jnp.maximum(jnp.max(promised, initial=-jnp.inf) + wanted + relaxed.constant - value, 0.0)
+    return UcbPlan(jnp.where(better, found, relaxed.arms), value, gap <= 0.0, gap)
 
 
-def _tightest_bound(eta, variance, alpha, extra, repeats) -> tuple[Array, Array]:
-    """λ and λ e + α s / 2 for the deviation s that (nearly) minimises max_plans η + λ (v + e) + α s / 2, by bisection.
+def _ucb(eta: Array, variance: Array, alpha: Array, extra: Array) -> Array:
+    return eta + alpha * jnp.sqrt(jnp.maximum(variance, 0.0) + extra)
+
+
+def _relax(eta: Array, variance: Array, alpha: Array, extra: Array, repeats: bool) -> _Relaxation:
+    """The deviation s that (nearly) minimises max_plans η + λ (v + e) + α s / 2, by bisection.
 
     The variance of the best plan falls as s grows, so that v + e − s² changes sign once, at the minimum.
     """
     depth = eta.shape[1].bit_length() - 1
     largest = jnp.sqrt(jnp.maximum(depth * jnp.max(variance), 0.0) + extra) + 1e-12  # λ stays finite without variance
-    arms_of = jnp.arange(eta.shape[0], dtype=jnp.int32)[:, None]
-    slots = jnp.asarray(1 << np.arange(depth), jnp.int32)[None, :]
 
-    def halve(_, bounds):
-        low, high = bounds
+    def halve(_, carry):
+        low, high, best_arms, best_value = carry
         middle = jnp.sqrt(low * high)
         _, arms = best_filling(eta + alpha / (2.0 * middle) * variance, repeats)
-        taken = jnp.sum(jnp.where(arms[None, :] == arms_of, slots, 0), axis=1)
-        spread = jnp.sum(jnp.take_along_axis(variance, taken[:, None], axis=1)) + extra
-        return jnp.where(spread > middle**2, middle, low), jnp.where(spread > middle**2, high, middle)
+        spread = _total(variance, arms)
+        value = _ucb(_total(eta, arms), spread, alpha, extra)
+        low = jnp.where(spread + extra > middle**2, middle, low)
+        high = jnp.where(spread + extra > middle**2, high, middle)
+        return low, high, jnp.where(value > best_value, arms, best_arms), jnp.maximum(value, best_value)
 
-    low, high = jax.lax.fori_loop(0, BISECTIONS, halve, (SMALLEST_DEVIATION * largest, largest))
+    start = (SMALLEST_DEVIATION * largest, largest, jnp.zeros(depth, jnp.int32), jnp.asarray(-jnp.inf, eta.dtype))
+    low, high, arms, value = jax.lax.fori_loop(0, BISECTIONS, halve, start)
     deviation = jnp.sqrt(low * high)
     multiplier = alpha / (2.0 * deviation)
-    return multiplier, multiplier * extra + 0.5 * alpha * deviation
+    return _Relaxation(multiplier, multiplier * extra + 0.5 * alpha * deviation, arms, value)
+
+
+def _total(table: Array, arms: Array) -> Array:
+    """The sum of table [K, 2^d] over the arms' slot sets in a plan [d]."""
+    slots = jnp.asarray(1 << np.arange(arms.shape[0]), jnp.int32)[None, :]
+    taken = jnp.where(arms[None, :] == jnp.arange(table.shape[0], dtype=jnp.int32)[:, None], slots, 0)
+    return jnp.sum(jnp.take_along_axis(table, jnp.sum(taken, axis=1)[:, None], axis=1))
 
 
 def _completions(keys: Array, pairs: SlotPairs) -> Array:
@@ -108,16 +135,42 @@ def _completions(keys: Array, pairs: SlotPairs) -> Array:
     return completions
 
 
+def _no_labels(arms: _Labels, num_labels: int) -> _Labels:
+    """Nothing filled with no arm: one label, the empty one."""
+    empty = jax.tree.map(lambda x: jnp.zeros((x.shape[1], num_labels), x.dtype), arms)
+    return empty._replace(key=jnp.full_like(empty.key, -jnp.inf).at[0, 0].set(0.0))
+
+
 def _extend(labels: _Labels, arm: _Labels, own: np.ndarray, rest: np.ndarray) -> _Labels:
     """All fillings of the sets of one size by one more arm: [sets, 2^size · M]."""
     return jax.tree.map(lambda old, new: (old[rest] + new[own][..., None]).reshape(len(own), -1), labels, arm)
 
 
-def _keep_best(candidates: _Labels, num_labels: int) -> tuple[_Labels, Array]:
-    """The best M of [sets, n] candidates, and the best key that is dropped, [sets]."""
-    count = candidates.key.shape[1]
-    if count == num_labels:
-        return candidates, jnp.full(candidates.key.shape[:1], -jnp.inf, candidates.key.dtype)
-    keys, best = jax.lax.top_k(candidates.key, num_labels + 1)
-    kept = jax.tree.map(lambda x: jnp.take_along_axis(x, best[:, :num_labels], axis=1), candidates)
-    return kept, keys[:, num_labels]
+def _front(candidates: _Labels, needed: Array, num_labels: int) -> tuple[_Labels, Array]:
+    """The M best of [sets, n] candidates that none dominates and whose key is above `needed` [sets].
+
+    Beside them, by how much the best that is dropped exceeds what is needed, [sets]; −∞ if none is dropped.
+    """
+    front = jax.tree.map(lambda x: jnp.zeros((x.shape[0], num_labels), x.dtype), candidates)
+    front = front._replace(key=jnp.full_like(front.key, -jnp.inf))
+    alive = jnp.where(candidates.key > needed[:, None], candidates.key, -jnp.inf)
+
+    def unfinished(carry):
+        count, alive, _ = carry
+        return (count < num_labels) & in_any_lane(jnp.any(alive > -jnp.inf))
+
+    def take_best(carry):
+        count, alive, front = carry
+        spelled = first_best(alive, candidates.words)
+        chosen = alive == jnp.max(alive, axis=1, keepdims=True)
+        for word, best in zip(candidates.words, spelled, strict=True):
+            chosen &= word == best[:, None]
+        eta = jnp.max(jnp.where(chosen, candidates.eta, -jnp.inf), axis=1)
+        variance = jnp.max(jnp.where(chosen, candidates.variance, -jnp.inf), axis=1)
+        best = _Labels(jnp.max(alive, axis=1), eta, variance, spelled)
+        front = jax.tree.map(lambda x, new: jax.lax.dynamic_update_index_in_dim(x, new, count, axis=1), front, best)
+        dominated = (candidates.eta <= eta[:, None]) & (candidates.variance <= variance[:, None])
+        return count + 1, jnp.where(dominated, -jnp.inf, alive), front
+
+    _, alive, front = jax.lax.while_loop(unfinished, take_best, (jnp.zeros((), jnp.int32), alive, front))
+    return front, jnp.max(alive, axis=1) - needed

@@ -16,6 +16,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxband import checks
+from jaxband.lanes import in_any_lane
 from jaxband.planners import tournament, windows
 
 BOUNDS = ("per-slot", "paper")
@@ -107,7 +108,7 @@ def _grow(points: Array, num_blocks: int, bound: str) -> tuple[_Tree, _Node, Arr
 
     def condition(carry):
         _, leader, _, count = carry
-        return _in_any_lane(searching(leader, count))
+        return in_any_lane(searching(leader, count))
 
     def expand(carry):
         """Under `vmap` a step for every lane: trees whose leader is a whole plan grow on, but the leader stays."""
@@ -137,20 +138,6 @@ def _plant(points: Array, num_blocks: int, bound: str) -> _Tree:
         largest=tournament.enter(tournament.start(num_blocks, points.dtype), (zero, jnp.max(bounds))),
         first_at_depth=jnp.zeros(depth, jnp.int32),
     )
-
-
-@jax.custom_batching.custom_vmap
-def _in_any_lane(wanted: Array) -> Array:
-    """`wanted`; under `vmap`, whether any lane wants it.
-
-    A loop whose condition differs between lanes would copy its whole state in every step to keep the lanes that ended.
-    """
-    return wanted
-
-
-@_in_any_lane.def_vmap
-def _in_any_lane_batched(axis_size, in_batched, wanted):
-    return _in_any_lane(jnp.any(wanted)), False
 
 
 def _leader(tree: _Tree, points: Array) -> _Node:

@@ -18,16 +18,16 @@ MAX_CANDIDATES = 2**24  # labels times pairs
 def subset(depth: int, repeats: bool = True, labels: int = 16) -> "Subset":
     """A planner that is exact far beyond exhaustive search; without `repeats` no arm twice ("single play").
 
-    `labels` (rounded up to a power of two) bounds the work of `plan_ucb`: more of them certify more plans.
+    `labels` bounds the work of `plan_ucb`: more of them certify more plans.
 
     >>> plan = subset(depth=2).plan(curves=[[0.0, 0.9, 1.0], [0.6, 0.7, 0.7]], z=[1, 2])
     >>> plan.arms.tolist(), round(plan.value.item(), 3)
     ([1, 0], 1.7)
     """
-    remedy = "look less far ahead"
+    remedy = "look less far ahead, or use planners.optimistic, which needs no table of slot sets"
     depth = checks.whole_number("depth", depth, 1, MAX_DEPTH, remedy=remedy)
-    labels = checks.whole_number("labels", labels, 1, MAX_CANDIDATES // 3**depth, remedy=remedy)
-    return Subset(depth, bool(repeats), 1 << (labels - 1).bit_length())
+    labels = checks.whole_number("labels", labels, 1, MAX_CANDIDATES // 3**depth, remedy="look less far ahead")
+    return Subset(depth, bool(repeats), labels)
 
 
 @dataclasses.dataclass(frozen=True)
