@@ -8,7 +8,7 @@ from jaxband import devices
 
 devices.one_per_core()
 
-from jaxband import base, kernels, planners, policies, posterior, recovery, regret  # noqa: E402
+from jaxband import base, kernels, planners, policies, posterior, recovery, regret, theory  # noqa: E402
 from jaxband.environment import Problem  # noqa: E402
 from jaxband.monte_carlo import Result, monte_carlo  # noqa: E402
 from jaxband.simulate import Run, simulate  # noqa: E402
@@ -26,5 +26,6 @@ __all__ = [
     "recovery",
     "regret",
     "simulate",
+    "theory",
 ]
 __version__ = "0.1.0"

@@ -24,8 +24,8 @@ def optimistic_error(
 ) -> float:
     """The bound of Proposition 2, with λ = `share`, Δ = `spread`, d_0 = `first_depth`; ∞ where it says nothing.
 
-    >>> optimistic_error(num_arms=10, depth=4, expansions=500, share=0.4, spread=1.0, first_depth=1)
-    0.7622797376325497
+    >>> round(optimistic_error(num_arms=10, depth=4, expansions=75, share=0.4, spread=1.0, first_depth=1), 4)
+    1.2075
     """
     num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
     first_depth = checks.whole_number("first_depth", first_depth, 1, depth)
