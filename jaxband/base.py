@@ -44,6 +44,7 @@ class Planner(Protocol):
     def plan(self, curves: Array, z: Array) -> Plan: ...
     def plan_points(self, points: Array) -> Plan: ...
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array) -> Plan: ...
+    def plan_ucb_points(self, mean: Array, root: Array, alpha: Array) -> Plan: ...
 
 
 class Policy(Protocol):
@@ -51,7 +52,9 @@ class Policy(Protocol):
 
     ``plan`` is called at the first round t of every block and returns the ``commit`` arms of that block; ``update``
     is told every play. A policy may also define ``propose(key, state, z, t) -> Plan``, the whole plan of which
-    ``plan`` takes the first arms, and ``inform(state, curves) -> state``: oracles are shown the true curves this way.
+    ``plan`` takes the first arms; ``propose_from(shocks, state, z, t)``, the same with the ``num_shocks`` standard
+    normal numbers that it would draw from its key, so that they can be drawn for many rounds at once; and
+    ``inform(state, curves) -> state``: oracles are shown the true curves this way.
     """
 
     num_arms: int

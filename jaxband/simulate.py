@@ -8,14 +8,14 @@ A plan is made at the first round of a block and played to the block's end. Shoc
 policies that plan at different paces meet the same noise.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jaxband import checks
+from jaxband import checks, prng
 from jaxband.base import Policy, State
 from jaxband.environment import Problem, step
 
@@ -119,10 +119,11 @@ def play_rounds(
 ) -> tuple[Position, Rounds]:
     """`num_rounds` rounds from `first_round` on. The warm-up plays arms 0, 1, 2, … in turn; then blocks begin."""
     rounds = first_round + jnp.arange(num_rounds, dtype=jnp.int32)
+    key_of_plan = _key_of_plan(policy, replication.key_plan, rounds)
 
     def play_one(position, inputs):
         t, shock = inputs
-        arms, watched = _current_plan(policy, replication.key_plan, position, t)
+        arms, watched = _current_plan(policy, key_of_plan(t), position, t)
         arm = arms[(t - policy.warm_up) % policy.commit]
         arm = jnp.where(t < policy.warm_up, t % policy.num_arms, arm)
         z = position.z
@@ -134,14 +135,16 @@ def play_rounds(
     return jax.lax.scan(play_one, position, (rounds, _shocks(replication, rounds)))
 
 
-def _current_plan(policy: Policy, key_plan: Array, position: Position, t: Array) -> tuple[Array, dict[str, Array]]:
+def _current_plan(policy: Policy, key: Array, position: Position, t: Array) -> tuple[Array, dict[str, Array]]:
     """The plan being played at round t. The branch depends on t alone, so that it stays a branch under `vmap`."""
 
     def make():
-        arguments = (jax.random.fold_in(key_plan, t), position.state, position.z, t)
-        if not position.watched:
-            return policy.plan(*arguments).astype(jnp.int32), {}
-        plan = policy.propose(*arguments)
+        if _draws_ahead(policy):
+            plan = policy.propose_from(key, position.state, position.z, t)
+        elif position.watched:
+            plan = policy.propose(key, position.state, position.z, t)
+        else:
+            return policy.plan(key, position.state, position.z, t).astype(jnp.int32), {}
         return plan.arms[: policy.commit].astype(jnp.int32), {name: getattr(plan, name) for name in position.watched}
 
     if policy.commit == 1:
@@ -150,6 +153,20 @@ def _current_plan(policy: Policy, key_plan: Array, position: Position, t: Array)
     return jax.lax.cond(begins, make, lambda: (position.arms, position.watched))
 
 
+def _draws_ahead(policy: Policy) -> bool:
+    """Are a policy's random numbers drawn for many rounds at once? Not if it does not plan in every round."""
+    return hasattr(policy, "propose_from") and policy.commit == 1
+
+
+def _key_of_plan(policy: Policy, key_plan: Array, rounds: Array) -> Callable[[Array], Array]:
+    """What the plan at round t is random by: its key, or the normal numbers made from it ahead for all `rounds`."""
+    if not _draws_ahead(policy):
+        return lambda t: prng.fold_in(key_plan, t)
+    size = policy.num_shocks
+    drawn = prng.normals(key_plan, rounds, size)
+    return lambda t: jax.lax.dynamic_slice_in_dim(drawn, (t - rounds[0]) * size, size)
+
+
 def _shocks(replication: Replication, rounds: Array) -> Array:
     """ε_t of the given rounds, drawn ahead of the loop."""
-    return jax.vmap(lambda t: jax.random.normal(jax.random.fold_in(replication.key_noise, t)))(rounds)
+    return prng.normals(replication.key_noise, rounds, 1)

@@ -9,7 +9,7 @@ import jaxband
 
 ROOT = pathlib.Path(jaxband.__file__).parent
 LAYERS = [
-    ("base", "checks", "devices", "lanes", "compile_clock", "progress", "files"),
+    ("base", "checks", "devices", "lanes", "prng", "compile_clock", "progress", "files"),
     ("kernels",),
     ("posterior",),
     ("fit",),

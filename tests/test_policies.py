@@ -167,7 +167,8 @@ def draws_of(policy, run, key):
     _, states = jax.lax.scan(play, policy.init(key), (run.arms, z_played, run.rewards))
     key_plan = jax.random.split(key, 4)[3]
     keys = jax.vmap(lambda t: jax.random.fold_in(key_plan, t))(rounds)
-    return states, jax.vmap(policy.draw)(keys, states, run.z)
+    shocks = jax.vmap(lambda key: jax.random.normal(key, (policy.num_shocks,)))(keys)
+    return states, jax.vmap(policy.draw)(shocks, states, run.z)
 
 
 def table_of(points, z, depth):
@@ -212,8 +213,8 @@ def observed(policy):
 def test_thompson_draws_have_the_posterior_covariance_at_the_points_within_reach(depth, noisy):
     policy = rgp_ts(KERNEL, K, Z_MAX, NOISE, planner=exhaustive(depth), noisy_variance=noisy)
     state, z = observed(policy), jnp.array([0, 2, 4])
-    keys = jax.random.split(jax.random.key(0), 20_000)
-    draws = np.asarray(jit(jax.vmap(lambda key: policy.draw(key, state, z)))(keys), np.float64)
+    shocks = jax.random.normal(jax.random.key(0), (20_000, policy.num_shocks))
+    draws = np.asarray(jit(jax.vmap(lambda numbers: policy.draw(numbers, state, z)))(shocks), np.float64)
     mean, root = (np.asarray(windows.reach(x, z, depth), np.float64) for x in (state.mean, state.root))
     block = np.einsum("kpr,kqr->kpq", root, root) + noisy * NOISE**2 * np.eye(mean.shape[1])
     covariance = np.einsum("kpq,kl->kplq", block, np.eye(K)).reshape(mean.size, mean.size)

@@ -61,14 +61,14 @@ class Exhaustive:
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
         """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""
-        mean, z = windows.inputs(z, mean=mean)
-        root, z = windows.inputs(z, root=root)
-        checks.shape("root", root, (*mean.shape, None), "[K, G, r]")
+        mean, root, z = windows.ucb_inputs(mean, root, z)
+        points = windows.reach(mean, z, self.depth), windows.reach(root, z, self.depth)
+        return self.plan_ucb_points(*points, alpha, extra_variance=extra_variance)
+
+    def plan_ucb_points(self, mean: Array, root: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
+        """The same from the points within reach, [K, 2d − 1] and [K, 2d − 1, r]."""
         self.check(mean.shape[0])
-        tables = (
-            windows.gains(windows.reach(mean, z, self.depth)),
-            windows.variance_gains(windows.reach(root, z, self.depth)),
-        )
+        tables = windows.gains(mean), windows.variance_gains(root)
         return self._search(tables, lambda eta, var: eta + alpha * jnp.sqrt(jnp.maximum(var, 0.0) + extra_variance))
 
     def _search(self, tables: tuple[Array, ...], objective) -> Plan:

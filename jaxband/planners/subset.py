@@ -53,10 +53,12 @@ class Subset:
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> UcbPlan:
         """The sequence of largest η + α √(ς² + extra_variance), certified or not; mean [K, G], root [K, G, r]."""
-        mean, z = windows.inputs(z, mean=mean)
-        root, z = windows.inputs(z, root=root)
-        checks.shape("root", root, (*mean.shape, None), "[K, G, r]")
+        mean, root, z = windows.ucb_inputs(mean, root, z)
+        points = windows.reach(mean, z, self.depth), windows.reach(root, z, self.depth)
+        return self.plan_ucb_points(*points, alpha, extra_variance=extra_variance)
+
+    def plan_ucb_points(self, mean: Array, root: Array, alpha: Array, *, extra_variance: Array = 0.0) -> UcbPlan:
+        """The same from the points within reach, [K, 2d − 1] and [K, 2d − 1, r]."""
         self.check(mean.shape[0])
-        eta = windows.totals(windows.gains(windows.reach(mean, z, self.depth)))
-        variance = windows.totals(windows.variance_gains(windows.reach(root, z, self.depth)))
+        eta, variance = windows.totals(windows.gains(mean)), windows.totals(windows.variance_gains(root))
         return best_ucb(eta, variance, alpha, extra_variance, repeats=self.repeats, num_labels=self.labels)

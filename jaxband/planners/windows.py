@@ -17,12 +17,15 @@ from jaxband import checks
 
 def reach(table: Array, z: Array, depth: int) -> Array:
     """The rows of `table` [K, G, ...] at the points within reach from rests z [K]: [K, 2d − 1, ...]."""
-    z_max = table.shape[1] - 1
+    return table[jnp.arange(z.shape[0])[:, None], rests(z, depth, table.shape[1] - 1)]
+
+
+def rests(z: Array, depth: int, z_max: int) -> Array:
+    """The rest at each point within reach, [K, 2d − 1]: first plays in slots 0..d−1, then gaps 0..d−2."""
     slots = jnp.arange(depth, dtype=z.dtype)
     first = jnp.minimum(z[:, None] + slots[None, :], z_max)
     again = jnp.broadcast_to(jnp.minimum(slots[:-1], z_max)[None, :], (z.shape[0], depth - 1))
-    rests = jnp.concatenate([first, again], axis=1)
-    return table[jnp.arange(z.shape[0])[:, None], rests]
+    return jnp.concatenate([first, again], axis=1)
 
 
 @functools.cache
@@ -81,6 +84,14 @@ def inputs(z: Array, **table: Array) -> tuple[Array, Array]:
     checks.shape("z", z, table.shape[:1], "[K]")
     checks.indices("z", z, table.shape[1], "the grid")
     return table, z
+
+
+def ucb_inputs(mean: Array, root: Array, z: Array) -> tuple[Array, Array, Array]:
+    """Mean [K, G], root [K, G, r] and rests z [K] as arrays, checked."""
+    mean, z = inputs(z, mean=mean)
+    root, z = inputs(z, root=root)
+    checks.shape("root", root, (*mean.shape, None), "[K, G, r]")
+    return mean, root, z
 
 
 def check_points(points: Array, depth: int) -> None:

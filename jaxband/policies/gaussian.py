@@ -5,6 +5,7 @@ from jax import Array
 
 from jaxband import checks, posterior
 from jaxband.base import Planner
+from jaxband.planners import windows
 from jaxband.posterior import Posterior
 
 
@@ -34,6 +35,15 @@ class GaussianPolicy:
 
     def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
         return self.propose(key, state, z, t).arms[: self.commit]
+
+    def at(self, table: Array, z: Array) -> Array:
+        """The entries of table [K, G] at the arms' rests, [K]."""
+        return jax.numpy.take_along_axis(table, z[:, None], axis=1)[:, 0]
+
+    def reach(self, state: Posterior, z: Array) -> tuple[Array, Array]:
+        """Mean [K, 2d − 1] and root [K, 2d − 1, r] at the points within reach."""
+        rests = windows.rests(z, self.depth, self.z_max)
+        return jax.numpy.take_along_axis(state.mean, rests, axis=1), posterior.root_at(state, rests)
 
     def update(self, state: Posterior, arm: Array, z: Array, reward: Array) -> Posterior:
         return posterior.observe(state, arm, z, reward, self.noise, compensate=False)

@@ -6,10 +6,10 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
-from jaxband import posterior
+from jaxband import posterior, prng
 from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
-from jaxband.planners import exhaustive, windows
+from jaxband.planners import exhaustive
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.posterior import Posterior
 
@@ -53,14 +53,22 @@ class RgpTs(GaussianPolicy):
     planner: Planner
     commit: int
 
-    def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
-        return self.planner.plan_points(self.draw(key, state, z))
+    @property
+    def num_shocks(self) -> int:
+        """How many standard normal numbers a draw takes."""
+        return self.num_arms if self.depth == 1 else self.num_arms * self.prior.root.shape[-1]
 
-    def draw(self, key: Array, state: Posterior, z: Array) -> Array:
-        """A joint draw of the curves at the points within reach, [K, 2d − 1]."""
-        mean, root = windows.reach(state.mean, z, self.depth), windows.reach(state.root, z, self.depth)
+    def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
+        return self.propose_from(prng.normal(key, (self.num_shocks,)), state, z, t)
+
+    def propose_from(self, shocks: Array, state: Posterior, z: Array, t: Array) -> Plan:
+        return self.planner.plan_points(self.draw(shocks, state, z))
+
+    def draw(self, shocks: Array, state: Posterior, z: Array) -> Array:
+        """A joint draw of the curves at the points within reach, [K, 2d − 1], from shocks [num_shocks]."""
         if self.depth == 1:  # one point per arm: its own variance is all there is to know
-            extra = self.noisy_variance * self.noise**2
-            return mean + jnp.sqrt(jnp.sum(root**2, axis=-1) + extra) * jax.random.normal(key, mean.shape)
-        shocks = jax.random.normal(key, (self.num_arms, root.shape[-1]))
+            deviation = jnp.sqrt(self.at(state.variance, z) + self.noisy_variance * self.noise**2)
+            return (self.at(state.mean, z) + deviation * shocks)[:, None]
+        mean, root = self.reach(state, z)
+        shocks = shocks.reshape(self.num_arms, -1)
         return mean + jnp.einsum("kpr,kr->kp", root, shocks, precision=jax.lax.Precision.HIGHEST)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
+import jax.numpy as jnp
 from jax import Array
 
 from jaxband import checks, posterior
@@ -40,7 +41,7 @@ def rgp_ucb(
     planner = exhaustive(1) if planner is None else planner
     prior = posterior.prior(kernel, num_arms, z_max)
     commit = check_arguments(num_arms, noise, planner, commit, warm_up)
-    if not hasattr(planner, "plan_ucb"):
+    if not hasattr(planner, "plan_ucb_points"):
         what = f"planner must plan for upper confidence bounds, got {planner}"
         raise ValueError(f"{what}, which plans for known or sampled curves; use planners.subset here, or rgp_ts")
     checks.scalar("alpha_scale", alpha_scale)
@@ -71,4 +72,8 @@ class RgpUcb(GaussianPolicy):
     def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
         alpha = self.alpha_scale * self.alpha(t)
         extra = self.noisy_variance * self.depth * self.noise**2
-        return self.planner.plan_ucb(state.mean, state.root, z, alpha, extra_variance=extra)
+        if self.depth == 1:  # the variance of one play is at hand
+            bounds = self.at(state.mean, z) + alpha * jnp.sqrt(self.at(state.variance, z) + extra)
+            arm = jnp.argmax(bounds)
+            return Plan(arm[None], bounds[arm], jnp.asarray(True))
+        return self.planner.plan_ucb_points(*self.reach(state, z), alpha, extra_variance=extra)

@@ -1,0 +1,70 @@
+"""The numbers of `jax.random`, several times faster on CPUs: threefry written out, so that it fuses with what uses it.
+
+JAX runs threefry's rounds as a loop on CPUs, which compiles fast but costs more than drawing a handful of numbers.
+Keys of another implementation, and 64-bit numbers, are left to `jax.random`. `normals` is for consecutive rounds.
+"""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
+
+
+def fold_in(key: Array, data: Array) -> Array:
+    """`jax.random.fold_in` for data of 32 bits."""
+    if not _is_threefry(key):
+        return jax.random.fold_in(key, data)
+    data = jnp.asarray(data).astype(jnp.uint32)
+    return jax.random.wrap_key_data(jnp.stack(_threefry(jax.random.key_data(key), jnp.zeros_like(data), data)))
+
+
+def normal(key: Array, shape: tuple[int, ...] = ()) -> Array:
+    """`jax.random.normal` of JAX's default type."""
+    if not _can_be_written_out(key):
+        return jax.random.normal(key, shape)
+    count = jnp.arange(int(np.prod(shape)), dtype=jnp.uint32)
+    return _as_normal(*_threefry(jax.random.key_data(key), jnp.zeros_like(count), count)).reshape(shape)
+
+
+def normals(key: Array, rounds: Array, count: int) -> Array:
+    """Standard normal numbers, `count` for each of n consecutive rounds, one after the other: [n · count].
+
+    A number depends on key, round and its position in the round only. The result is flat and is made from counters,
+    with no key per round, because a compiler vectorises long inner loops without look-ups only.
+    """
+    if not _can_be_written_out(key):
+        return jax.vmap(lambda t: jax.random.normal(jax.random.fold_in(key, t), (count,)))(rounds).reshape(-1)
+    index = np.arange(len(rounds) * count)
+    round_of = (rounds[0] + jnp.asarray(index // count, rounds.dtype)).astype(jnp.uint32)
+    return _as_normal(*_threefry(jax.random.key_data(key), round_of, jnp.asarray(index % count, jnp.uint32)))
+
+
+def _as_normal(high: Array, low: Array) -> Array:
+    """Random words as JAX makes normal numbers of them."""
+    lowest = np.nextafter(np.float32(-1.0), np.float32(0.0))
+    mantissa = jax.lax.shift_right_logical(high ^ low, jnp.uint32(9)) | jnp.uint32(0x3F800000)
+    unit = jax.lax.bitcast_convert_type(mantissa, jnp.float32) - np.float32(1.0)
+    uniform = jnp.maximum(unit * (np.float32(1.0) - lowest) + lowest, lowest)
+    return np.float32(np.sqrt(2.0)) * jax.lax.erf_inv(uniform)
+
+
+def _can_be_written_out(key: Array) -> bool:
+    return _is_threefry(key) and jnp.zeros(()).dtype == jnp.float32
+
+
+def _is_threefry(key: Array) -> bool:
+    return str(jax.random.key_impl(key)) in ("threefry2x32", "fry") and jax.config.jax_threefry_partitionable
+
+
+def _threefry(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
+    """Threefry 2x32 with 20 rounds (Salmon et al. 2011) of the counters (high, low) under key [2]."""
+    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
+    high, low = high + keys[0], low + keys[1]
+    for group in range(5):
+        for rotation in ROTATIONS[group % 2]:
+            high = high + low
+            low = high ^ (low << jnp.uint32(rotation) | low >> jnp.uint32(32 - rotation))
+        high, low = high + keys[(group + 1) % 3], low + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+    return high, low
