@@ -221,7 +221,7 @@ def _as_columns(root: Array) -> Array:
 
 def _as_root(columns: Array, num_points: int) -> Array:
     """[..., G, r] from [..., r·H]."""
-    return jnp.swapaxes(_by_column(columns, num_points)[..., :num_points], -1, -2)
+    return _by_column(columns, num_points)[..., :num_points].swapaxes(-1, -2)
 
 
 def _by_column(columns: Array, num_points: int) -> Array:
