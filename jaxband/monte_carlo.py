@@ -1,10 +1,10 @@
 """Many replications, compiled once per shape and spread over all devices.
 
 Replication r draws everything from fold_in(key(seed), r). Replications run in tiles of fixed width, r in tile r //
-width, row r % width, the last one padded, one tile per device and call: totals are the same to the last bit for any
-number of devices, and the first N replications of a longer run are the N-run. A replication sums up its rounds
-segment by segment, so that memory does not grow with the horizon; sums over segments and replications are made on
-the host in float64.
+width, row r % width, the last one padded; a call runs a few tiles on every device, one after the other. So totals are
+the same to the last bit for any number of devices, and the first N replications of a longer run are the N-run. A
+replication sums up its rounds segment by segment, so that memory does not grow with the horizon; sums over segments
+and replications are made on the host in float64, while the devices already run the next tiles.
 """
 
 import collections
@@ -12,7 +12,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -29,6 +29,7 @@ from jaxband.simulate import Rounds, begin, check_fit, play_rounds
 
 TILE = 64  # replications that one device runs side by side
 SEGMENTS = 128  # checkpoints of the cumulative curves, at most one more
+ROUNDS_PER_CALL = 2**19  # of one device, over all replications: about half a second between two signs of progress
 METRICS = ("total_reward", "expected_reward", "instantaneous_regret", "lookahead_regret")
 
 
@@ -94,17 +95,16 @@ def monte_carlo(
     if not devices:
         raise ValueError("devices must name at least one device, got none; leave it out to use all")
     mesh = Mesh(np.array(devices), ("tiles",))
-    firsts = np.arange(0, num_tiles * TILE, TILE, dtype=np.uint32)
-    firsts = np.pad(firsts, (0, -num_tiles % len(devices)))  # the last call repeats tile 0 where none is left
 
     gathered = _Gatherer()
     with compile_clock() as compile_seconds, progress.bar("replications", replications, show_progress) as advance:
-        key = jax.random.key(seed)
-        for call in firsts.reshape(-1, len(devices)):
-            first = int(call[0])
-            wanted = min(len(devices) * TILE, replications - first)
-            gathered.add(_run_tiles(policy, problem, key, call, layout, mesh), wanted)
-            advance(wanted)
+        key, running = jax.random.key(seed), None
+        for call in _calls(num_tiles, len(devices), layout.tiles_per_call):
+            started = call, _run_tiles(policy, problem, key, call.first, call.count, layout, mesh)
+            if running:  # the next call computes while the last one's results are gathered
+                advance(gathered.add(*running, replications))
+            running = started
+        advance(gathered.add(*running, replications))
     return Result(
         **gathered.totals(planned_rounds=max(horizon - int(policy.warm_up), 0)),
         checkpoints=layout.checkpoints(),
@@ -125,6 +125,7 @@ class _Layout(NamedTuple):
     lookahead: int
     repeats: bool
     watch: tuple[str, ...]
+    tiles_per_call: int  # on each device
 
     def checkpoints(self) -> np.ndarray:
         return np.minimum(self.rounds_per_segment * np.arange(1, self.num_segments + 1), self.horizon)
@@ -134,24 +135,50 @@ def _lay_out(horizon: int, lookahead: int, repeats: bool, watch: tuple[str, ...]
     lookahead = checks.whole_number("lookahead", lookahead, minimum=1)
     blocks = math.ceil(horizon / lookahead)
     rounds = lookahead * math.ceil(blocks / SEGMENTS)
-    return _Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats, watch)
+    tiles_per_call = max(1, ROUNDS_PER_CALL // (TILE * horizon))
+    return _Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats, watch, tiles_per_call)
+
+
+class _Call(NamedTuple):
+    """Which tiles each device runs in one call: [devices] each. Tile numbers of a call run on from device to device."""
+
+    first: np.ndarray
+    count: np.ndarray
+
+
+def _calls(num_tiles: int, num_devices: int, tiles_per_call: int) -> Iterator[_Call]:
+    for start in range(0, num_tiles, num_devices * tiles_per_call):
+        now = min(num_tiles - start, num_devices * tiles_per_call)
+        count = np.full(num_devices, now // num_devices, np.int32) + (np.arange(num_devices) < now % num_devices)
+        yield _Call((start + np.cumsum(count) - count).astype(np.int32), count.astype(np.int32))
 
 
 @functools.partial(jax.jit, static_argnames=("layout", "mesh"))
 def _run_tiles(
-    policy: Policy, problem: Problem, key: Array, firsts: Array, layout: _Layout, mesh: Mesh
+    policy: Policy, problem: Problem, key: Array, first: Array, count: Array, layout: _Layout, mesh: Mesh
 ) -> dict[str, Array]:
-    """One tile on every device; `firsts` [devices] are the numbers of their first replications."""
+    """`count` tiles from the `first` on, on every device [devices]: [devices · tiles_per_call, TILE, ...] each."""
 
-    def tile(policy, problem, key, first):
-        keys = jax.vmap(lambda row: jax.random.fold_in(key, first[0] + row))(jnp.arange(TILE, dtype=jnp.uint32))
+    def tile(policy, problem, key, number):
+        rows = number.astype(jnp.uint32) * np.uint32(TILE) + np.arange(TILE, dtype=np.uint32)
+        keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
         return jax.vmap(lambda k: _replicate(policy, problem, k, layout))(keys)
+
+    def tiles(policy, problem, key, first, count):
+        shapes = jax.eval_shape(tile, policy, problem, key, first[0])
+        empty = jax.tree.map(lambda x: jnp.zeros((layout.tiles_per_call, *x.shape), x.dtype), shapes)
+
+        def run_one(i, results):
+            new = tile(policy, problem, key, first[0] + i)
+            return jax.tree.map(lambda x, y: jax.lax.dynamic_update_index_in_dim(x, y, i, axis=0), results, new)
+
+        return jax.lax.fori_loop(0, count[0], run_one, empty)
 
     everywhere, apart = PartitionSpec(), PartitionSpec("tiles")
     sharded = jax.shard_map(
-        tile, mesh=mesh, in_specs=(everywhere, everywhere, everywhere, apart), out_specs=apart, check_vma=False
+        tiles, mesh=mesh, in_specs=(everywhere, everywhere, everywhere, apart, apart), out_specs=apart, check_vma=False
     )
-    return sharded(policy, problem, key, firsts)
+    return sharded(policy, problem, key, first, count)
 
 
 def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) -> dict[str, Array]:
@@ -203,8 +230,10 @@ class _Gatherer:
         self._watched = collections.defaultdict(list)
         self._bands = {metric: aggregate.BandBuilder() for metric in METRICS}
 
-    def add(self, measured: dict[str, Array], wanted: int) -> None:
-        measured = jax.tree.map(lambda value: np.asarray(value)[:wanted], measured)
+    def add(self, call: _Call, measured: dict[str, Array], replications: int) -> int:
+        """Take in the results of one call; how many of the wanted replications they were."""
+        wanted = min(int(call.count.sum()) * TILE, replications - int(call.first[0]) * TILE)
+        measured = jax.tree.map(lambda x: _in_order(np.asarray(x), call.count)[:wanted], measured)
         self._plays.append(measured["plays"])
         for name, sums in measured["watched"].items():
             self._watched[name].append(np.sum(sums, axis=1, dtype=np.float64))
@@ -212,9 +241,17 @@ class _Gatherer:
             cumulative = np.cumsum(measured[metric], axis=1, dtype=np.float64)
             self._sums[metric].append(cumulative[:, -1])
             self._bands[metric].add(cumulative)
+        return wanted
 
     def totals(self, planned_rounds: int) -> dict:
         sums = {metric: np.concatenate(parts) for metric, parts in self._sums.items()}
         bands = {metric: builder.band() for metric, builder in self._bands.items()}
         watched = {name: np.concatenate(parts) / planned_rounds for name, parts in self._watched.items()}
         return sums | {"plays": np.concatenate(self._plays), "bands": bands, "watched": watched}
+
+
+def _in_order(results: np.ndarray, count: np.ndarray) -> np.ndarray:
+    """The rows of the tiles that were run, [replications, ...], from [devices · tiles_per_call, TILE, ...]."""
+    by_device = results.reshape(len(count), -1, *results.shape[1:])
+    tiles = np.concatenate([tiles[:n] for tiles, n in zip(by_device, count, strict=True)])
+    return tiles.reshape(-1, *tiles.shape[2:])
