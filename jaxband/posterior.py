@@ -20,7 +20,7 @@ from jax import Array
 from jaxband import checks
 from jaxband.kernels.base import Kernel, as_kernel, exact_gram, is_traced
 
-RANK_MULTIPLE = 8  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
+RANK_MULTIPLE = 4  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
 SHORTEST_VECTOR = 40  # LLVM unrolls inner loops up to 36 long instead of vectorising them: five times slower
 FEW_ARMS = 12  # up to so many, rewriting all rows is faster than scattering one
 
@@ -28,24 +28,34 @@ FEW_ARMS = 12  # up to so many, rewriting all rows is faster than scattering one
 class Posterior(NamedTuple):
     """What is believed about every arm's curve.
 
-    The root is kept the way a compiler likes it: one flat row per arm, the r columns one after the other, each padded
-    from G to H points. `root` shows it as [K, G, r].
+    Mean, variance and root are kept the way a compiler likes them: flat rows, one per arm, of vectors that are padded
+    from G to H points. Read them by the properties.
     """
 
-    mean: Array  # [K, G]
-    variance: Array  # [K, G]; the diagonal of the covariance
-    columns: Array  # [K, r·H]; the root's columns
+    moments: Array  # [K, 2·H]; mean, then variance
+    columns: Array  # [K, r·H]; the columns of the root
     counts: Array  # [K, G] int32; how often each arm was played at each rest
     sums: Array  # [K, G]; the sum of the rewards of those plays
-    mean_error: Array  # [K, G]; what rounding has added to mean (Kahan), so that long float32 runs lose no digits
+    mean_error: Array  # [K, H]; what rounding has added to mean (Kahan), so that long float32 runs lose no digits
     sums_error: Array  # [K, G]; the same of sums
     columns_error: Array  # [K, r·H]; the same of columns
     prior_columns: Array  # [K, r·H]; columns before any observation
 
     @property
+    def mean(self) -> Array:
+        """[K, G]."""
+        return self.moments[..., : self.counts.shape[-1]]
+
+    @property
+    def variance(self) -> Array:
+        """[K, G]; the diagonal of the covariance."""
+        start = self.moments.shape[-1] // 2
+        return self.moments[..., start : start + self.counts.shape[-1]]
+
+    @property
     def root(self) -> Array:
         """[K, G, r]; covariance = root @ root.T."""
-        return _as_root(self.columns, self.mean.shape[-1])
+        return _as_root(self.columns, self.counts.shape[-1])
 
 
 def prior(
@@ -59,7 +69,7 @@ def prior(
 
     >>> from jaxband.kernels import SquaredExponential
     >>> prior(SquaredExponential(lengthscale=5.0), num_arms=10, z_max=30).root.shape
-    (10, 31, 24)
+    (10, 31, 20)
     """
     num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
     checks.non_negative("tolerance", tolerance)
@@ -73,13 +83,13 @@ def prior(
     padded = np.stack([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])
     columns = _as_columns(jnp.asarray(padded, dtype=float))
     zeros = jnp.zeros(padded.shape[:2])
+    no_mean = jnp.zeros((num_arms, _padded(padded.shape[1])))
     return Posterior(
-        mean=zeros,
-        variance=_variance(columns, padded.shape[1]),
+        moments=_moments(no_mean, columns),
         columns=columns,
         counts=zeros.astype(jnp.int32),
         sums=zeros,
-        mean_error=zeros,
+        mean_error=no_mean,
         sums_error=zeros,
         columns_error=jnp.zeros_like(columns),
         prior_columns=columns,
@@ -95,16 +105,17 @@ def observe(
     arm: the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000.
     """
     _check_plays(posterior, arm, z, reward, noise)
-    num_points = posterior.mean.shape[1]
-    mean, columns = posterior.mean[arm], _by_column(posterior.columns[arm], num_points)
-    v = columns[:, z]
+    arm = jnp.asarray(arm, jnp.int32)
+    width = _padded(posterior.counts.shape[1])
+    moments, columns = posterior.moments[arm], posterior.columns[arm].reshape(-1, width)
+    mean, v = moments[:width], columns[:, z]
     u = jnp.sum(columns * v[:, None], axis=0)
-    predictive = posterior.variance[arm, z] + noise**2
-    gain = u[:num_points] * ((reward - mean[z]) / predictive)
+    predictive = moments[width + z] + noise**2
+    gain = u * ((reward - mean[z]) / predictive)
     change = -v[:, None] * (u / (predictive + noise * jnp.sqrt(predictive)))[None, :]
     if compensate:
         mean, mean_error = _add(mean, posterior.mean_error[arm], gain)
-        columns, columns_error = _add(columns, _by_column(posterior.columns_error[arm], num_points), change)
+        columns, columns_error = _add(columns, posterior.columns_error[arm].reshape(-1, width), change)
         total, total_error = _add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
         posterior = posterior._replace(
             mean_error=posterior.mean_error.at[arm].set(mean_error),
@@ -114,8 +125,7 @@ def observe(
     else:
         mean, columns, total = mean + gain, columns + change, posterior.sums[arm, z] + reward
     return posterior._replace(
-        mean=_replace_row(posterior.mean, arm, mean),
-        variance=_replace_row(posterior.variance, arm, jnp.sum(columns**2, axis=0)[:num_points]),
+        moments=_replace_row(posterior.moments, arm, jnp.concatenate([mean, jnp.sum(columns**2, axis=0)])),
         columns=_replace_row(posterior.columns, arm, columns.reshape(-1)),
         counts=posterior.counts.at[arm, z].add(1),
         sums=posterior.sums.at[arm, z].set(total),
@@ -157,12 +167,12 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
         root = jax.scipy.linalg.solve_triangular(factor[:rank, :rank], prior_root.T, trans=1).T
         return _matvec(root, factor[:rank, rank]), root
 
-    prior_root = _as_root(posterior.prior_columns, posterior.mean.shape[1])
+    num_points = posterior.counts.shape[1]
+    prior_root = _as_root(posterior.prior_columns, num_points)
     mean, root = jax.vmap(rebuild)(prior_root, posterior.counts, posterior.sums)
-    columns = _as_columns(root)
+    mean, columns = jnp.pad(mean, ((0, 0), (0, _padded(num_points) - num_points))), _as_columns(root)
     return posterior._replace(
-        mean=mean,
-        variance=_variance(columns, mean.shape[1]),
+        moments=_moments(mean, columns),
         columns=columns,
         mean_error=jnp.zeros_like(mean),
         columns_error=jnp.zeros_like(columns),
@@ -181,15 +191,15 @@ def variance(posterior: Posterior) -> Array:
 
 def covariance(posterior: Posterior, arm: int) -> Array:
     """k_j(z, z'), [G, G]."""
-    checks.indices("arm", arm, posterior.mean.shape[0], "the arms")
+    checks.indices("arm", arm, posterior.counts.shape[0], "the arms")
     root = posterior.root[arm]
     return _matmul(root, root.T)
 
 
 def variance_of_sum(posterior: Posterior, arm: int, z: Array) -> Array:
     """The variance of f_arm(z_1) + … + f_arm(z_n), repeats of a z allowed: ‖Σ root[z]‖², with no covariance matrix."""
-    checks.indices("arm", arm, posterior.mean.shape[0], "the arms")
-    checks.indices("z", z, posterior.mean.shape[1], "the grid")
+    checks.indices("arm", arm, posterior.counts.shape[0], "the arms")
+    checks.indices("z", z, posterior.counts.shape[1], "the grid")
     return jnp.sum(jnp.sum(posterior.root[arm][jnp.asarray(z)], axis=0) ** 2)
 
 
@@ -202,8 +212,15 @@ def sample(key: Array, posterior: Posterior) -> Array:
 
 def root_at(posterior: Posterior, z: Array) -> Array:
     """The root's rows at n rests of every arm, [K, n, r] for z [K, n]."""
-    columns = _by_column(posterior.columns, posterior.mean.shape[1])
+    columns = posterior.columns.reshape(len(z), -1, _padded(posterior.counts.shape[1]))
     return jnp.swapaxes(jnp.take_along_axis(columns, z[:, None, :], axis=2), 1, 2)
+
+
+def moments_at(posterior: Posterior, z: Array) -> tuple[Array, Array]:
+    """Mean and variance at the arms' rests, [K] each."""
+    columns = jnp.stack([z, z + posterior.moments.shape[1] // 2], axis=1)
+    moments = jnp.take_along_axis(posterior.moments, columns, axis=1)
+    return moments[:, 0], moments[:, 1]
 
 
 def _padded(num_points: int) -> int:
@@ -221,23 +238,20 @@ def _as_columns(root: Array) -> Array:
 
 def _as_root(columns: Array, num_points: int) -> Array:
     """[..., G, r] from [..., r·H]."""
-    return _by_column(columns, num_points)[..., :num_points].swapaxes(-1, -2)
+    by_column = columns.reshape(*columns.shape[:-1], -1, _padded(num_points))
+    return by_column[..., :num_points].swapaxes(-1, -2)
 
 
-def _by_column(columns: Array, num_points: int) -> Array:
-    """[..., r, H] from [..., r·H]."""
-    return columns.reshape(*columns.shape[:-1], -1, _padded(num_points))
-
-
-def _variance(columns: Array, num_points: int) -> Array:
-    """[..., G] from [..., r·H]."""
-    return jnp.sum(_by_column(columns, num_points) ** 2, axis=-2)[..., :num_points]
+def _moments(mean: Array, columns: Array) -> Array:
+    """[K, 2·H] from mean [K, H] and columns [K, r·H]."""
+    variance = jnp.sum(columns.reshape(len(mean), -1, mean.shape[1]) ** 2, axis=1)
+    return jnp.concatenate([mean, variance], axis=1)
 
 
 def _replace_row(table: Array, row: Array, values: Array) -> Array:
     if table.shape[0] > FEW_ARMS:
         return table.at[row].set(values)
-    chosen = np.arange(table.shape[0], dtype=np.int32) == jnp.asarray(row, jnp.int32)
+    chosen = np.arange(table.shape[0], dtype=np.int32) == row
     return jnp.where(chosen[:, None], values[None, :], table)
 
 
@@ -267,8 +281,8 @@ def _root(matrix: np.ndarray, tolerance: float) -> np.ndarray:
 
 
 def _check_plays(posterior, arm, z, reward, noise) -> None:
-    checks.indices("arm", arm, posterior.mean.shape[0], "the arms")
-    checks.indices("z", z, posterior.mean.shape[1], "the grid; rests beyond z_max count as z_max")
+    checks.indices("arm", arm, posterior.counts.shape[0], "the arms")
+    checks.indices("z", z, posterior.counts.shape[1], "the grid; rests beyond z_max count as z_max")
     checks.finite("reward", reward)
     checks.scalar("noise", noise)
     checks.positive("noise", noise)

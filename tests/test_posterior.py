@@ -221,12 +221,12 @@ def test_counts_and_sums_are_the_record(way):
 
 
 @pytest.mark.parametrize("lengthscale", [0.5, 1.0, 2.0, 5.0, 10.0, 50.0])
-def test_rank_is_a_multiple_of_eight_and_no_more_than_needed(lengthscale):
+def test_rank_is_a_multiple_of_four_and_no_more_than_needed(lengthscale):
     kernel = SquaredExponential(lengthscale)
     eigenvalues = np.linalg.eigvalsh(reference.gram(lambda x, y: reference.squared_exponential(x, y, lengthscale), 30))
     needed = np.sum(eigenvalues > 1e-12 * eigenvalues[-1])
     rank = gp.prior(kernel, 2, 30).root.shape[2]
-    assert rank % 8 == 0 and needed - 1 <= rank < needed + 9
+    assert rank % 4 == 0 and needed - 1 <= rank < needed + 5
 
 
 @pytest.mark.parametrize("x64", [False, True])

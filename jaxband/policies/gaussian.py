@@ -20,11 +20,11 @@ class GaussianPolicy:
 
     @property
     def num_arms(self) -> int:
-        return self.prior.mean.shape[0]
+        return self.prior.counts.shape[0]
 
     @property
     def z_max(self) -> int:
-        return self.prior.mean.shape[1] - 1
+        return self.prior.counts.shape[1] - 1
 
     @property
     def depth(self) -> int:
@@ -35,10 +35,6 @@ class GaussianPolicy:
 
     def plan(self, key: Array, state: Posterior, z: Array, t: Array) -> Array:
         return self.propose(key, state, z, t).arms[: self.commit]
-
-    def at(self, table: Array, z: Array) -> Array:
-        """The entries of table [K, G] at the arms' rests, [K]."""
-        return jax.numpy.take_along_axis(table, z[:, None], axis=1)[:, 0]
 
     def reach(self, state: Posterior, z: Array) -> tuple[Array, Array]:
         """Mean [K, 2d − 1] and root [K, 2d − 1, r] at the points within reach."""

@@ -67,8 +67,8 @@ class RgpTs(GaussianPolicy):
     def draw(self, shocks: Array, state: Posterior, z: Array) -> Array:
         """A joint draw of the curves at the points within reach, [K, 2d − 1], from shocks [num_shocks]."""
         if self.depth == 1:  # one point per arm: its own variance is all there is to know
-            deviation = jnp.sqrt(self.at(state.variance, z) + self.noisy_variance * self.noise**2)
-            return (self.at(state.mean, z) + deviation * shocks)[:, None]
+            mean, variance = posterior.moments_at(state, z)
+            return (mean + jnp.sqrt(variance + self.noisy_variance * self.noise**2) * shocks)[:, None]
         mean, root = self.reach(state, z)
         shocks = shocks.reshape(self.num_arms, -1)
         return mean + jnp.einsum("kpr,kr->kp", root, shocks, precision=jax.lax.Precision.HIGHEST)

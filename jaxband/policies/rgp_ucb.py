@@ -9,6 +9,7 @@ from jaxband import checks, posterior
 from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive
+from jaxband.planners.exhaustive import best_arm
 from jaxband.policies import confidence
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.posterior import Posterior
@@ -49,7 +50,7 @@ def rgp_ucb(
     return RgpUcb(
         prior,
         as_number(noise),
-        alpha(*prior.mean.shape, planner.depth),
+        alpha(*prior.counts.shape, planner.depth),
         as_number(alpha_scale),
         as_number(noisy_variance),
         as_count(warm_up),
@@ -73,7 +74,6 @@ class RgpUcb(GaussianPolicy):
         alpha = self.alpha_scale * self.alpha(t)
         extra = self.noisy_variance * self.depth * self.noise**2
         if self.depth == 1:  # the variance of one play is at hand
-            bounds = self.at(state.mean, z) + alpha * jnp.sqrt(self.at(state.variance, z) + extra)
-            arm = jnp.argmax(bounds)
-            return Plan(arm[None], bounds[arm], jnp.asarray(True))
+            mean, variance = posterior.moments_at(state, z)
+            return best_arm(mean + alpha * jnp.sqrt(variance + extra))
         return self.planner.plan_ucb_points(*self.reach(state, z), alpha, extra_variance=extra)
