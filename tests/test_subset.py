@@ -16,6 +16,7 @@ from jaxband.planners import windows
 from jaxband.planners.fillings import best_filling, slot_pairs
 from jaxband.simulate import simulate
 
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 SHAPES = [  # num_arms, depth, z_max, repeats
     (1, 1, 0, True),
     (1, 4, 2, True),
@@ -38,7 +39,7 @@ def random_problems(seed, count, num_arms, z_max):
 
 @functools.cache
 def plan_points(planner):
-    return jax.jit(jax.vmap(planner.plan_points))
+    return jit(jax.vmap(planner.plan_points))
 
 
 def compare_with_exhaustive(seed, count, num_arms, depth, z_max, repeats):
@@ -77,7 +78,7 @@ def test_100_000_plans_of_all_planners_agree(num_arms, depth):
 
 def test_without_repeats_it_is_an_assignment_problem():
     curves, z = random_problems(1, 100, num_arms=7, z_max=10)
-    plans = jax.jit(jax.vmap(planners.subset(5, repeats=False).plan))(curves, z)
+    plans = jit(jax.vmap(planners.subset(5, repeats=False).plan))(curves, z)
     for curve, rests, value in zip(curves, z, plans.value, strict=True):
         gains = curve[np.arange(7)[:, None], np.minimum(rests[:, None] + np.arange(5), 10)]
         arms, slots = linear_sum_assignment(gains, maximize=True)
@@ -88,13 +89,13 @@ def test_permuting_arms_permutes_plans():
     curves, z = random_problems(2, 60, num_arms=5, z_max=7)
     curves, z = curves[::2], z[::2]  # no ties
     order = np.array([3, 0, 4, 1, 2])
-    plan = jax.jit(jax.vmap(planners.subset(4).plan))
+    plan = jit(jax.vmap(planners.subset(4).plan))
     np.testing.assert_array_equal(order[plan(curves[:, order], z[:, order]).arms], plan(curves, z).arms)
 
 
 def test_a_window_cut_short_is_a_shorter_plan():
     curves, z = random_problems(3, 50, num_arms=4, z_max=6)
-    cut = jax.jit(
+    cut = jit(
         jax.vmap(lambda c, rests: planners.subset(4).plan_points(windows.reach(c, rests, 4), jnp.asarray(2)).value)
     )
     np.testing.assert_allclose(cut(curves, z), jax.vmap(planners.subset(2).plan)(curves, z).value, atol=1e-6)
@@ -104,7 +105,7 @@ def test_plans_of_more_slots_than_a_word_holds():
     """With 2,000 arms an int32 spells two slots, so that four need two words."""
     rng = np.random.default_rng(4)
     gains = rng.integers(0, 3, (2000, 16)).astype(np.float32)
-    value, arms = jax.jit(best_filling, static_argnums=1)(gains, True)
+    value, arms = jit(best_filling, static_argnums=1)(gains, True)
     sets = [sum(1 << slot for slot in range(4) if arms[slot] == arm) for arm in range(2000)]
     assert float(value) == gains[np.arange(2000), sets].sum()
     assert float(value) >= 4 * 2  # four different arms that gain 2 by one slot each exist
@@ -118,8 +119,8 @@ def test_there_are_three_to_the_d_pairs():
 @pytest.mark.slow
 def test_depth_twelve_fits_in_memory():
     curves, z = random_problems(5, 2, num_arms=10, z_max=30)
-    plan = jax.jit(planners.subset(12).plan)(curves[0], z[0])
-    shorter = jax.jit(planners.subset(6).plan)(curves[0], z[0])
+    plan = jit(planners.subset(12).plan)(curves[0], z[0])
+    shorter = jit(planners.subset(6).plan)(curves[0], z[0])
     assert plan.arms.shape == (12,)
     assert float(plan.value) > float(shorter.value)
 
@@ -136,7 +137,7 @@ def random_posteriors(seed, count, num_arms, z_max):
 
 
 def plan_ucb(planner):
-    return jax.jit(
+    return jit(
         jax.vmap(lambda mean, root, z, alpha, extra: planner.plan_ucb(mean, root, z, alpha, extra_variance=extra))
     )
 
@@ -169,7 +170,7 @@ def test_more_labels_certify_more():
 def test_a_zero_width_is_planning_on_the_mean():
     mean, root, z, _, extra = random_posteriors(8, 50, num_arms=4, z_max=6)
     found = plan_ucb(planners.subset(3))(mean, root, z, np.zeros(50, np.float32), extra)
-    np.testing.assert_allclose(found.value, jax.vmap(planners.subset(3).plan)(mean, z).value, atol=1e-5)
+    np.testing.assert_allclose(found.value, jit(jax.vmap(planners.subset(3).plan))(mean, z).value, atol=1e-5)
 
 
 def test_whole_runs_are_those_of_exhaustive_search():
@@ -178,7 +179,7 @@ def test_whole_runs_are_those_of_exhaustive_search():
     key = jax.random.key(9)
     for factory in (policies.rgp_ucb, policies.rgp_ts):
         fast, slow = (factory(kernel, 4, 8, 0.1, planner=kind(3)) for kind in (planners.subset, planners.exhaustive))
-        play = jax.jit(lambda policy: simulate(policy, problem, key, 60).arms)
+        play = jit(lambda policy: simulate(policy, problem, key, 60).arms)
         np.testing.assert_array_equal(play(fast), play(slow))
 
 

@@ -1,0 +1,40 @@
+"""Nothing in compiled code is for CPUs only: a whole simulation of every policy lowers for CUDA and TPU from here."""
+
+import jax
+import pytest
+from jax import export
+
+import jaxband as jb
+
+K, Z_MAX, NOISE, HORIZON = 3, 6, 0.1, 20
+KERNEL = jb.kernels.SquaredExponential(2.0)
+SHAPE = (KERNEL, K, Z_MAX, NOISE)
+POLICIES = {
+    "rgp_ucb": lambda: jb.policies.rgp_ucb(*SHAPE),
+    "rgp_ucb, exhaustive": lambda: jb.policies.rgp_ucb(*SHAPE, planner=jb.planners.exhaustive(2), commit=1),
+    "rgp_ucb, subset": lambda: jb.policies.rgp_ucb(*SHAPE, planner=jb.planners.subset(2)),
+    "rgp_ts": lambda: jb.policies.rgp_ts(*SHAPE),
+    "rgp_ts, subset": lambda: jb.policies.rgp_ts(*SHAPE, planner=jb.planners.subset(3)),
+    "rgp_ts, optimistic": lambda: jb.policies.rgp_ts(*SHAPE, planner=jb.planners.optimistic(2, 20)),
+    "ucb_z": lambda: jb.policies.ucb_z(K, Z_MAX, NOISE, horizon=HORIZON),
+    "oracle": lambda: jb.policies.oracle(K, Z_MAX, planner=jb.planners.subset(2)),
+    "random": lambda: jb.policies.random(K),
+    "round_robin": lambda: jb.policies.round_robin(K),
+}
+
+
+@pytest.mark.parametrize("platform", ["cuda", "tpu"])
+@pytest.mark.parametrize("name", POLICIES)
+def test_a_whole_simulation_lowers(name, platform):
+    policy = POLICIES[name]()
+    problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, K, Z_MAX), noise=NOISE)
+    play = jax.jit(jax.vmap(lambda key: jb.simulate(policy, problem, key, HORIZON).rewards))
+    keys = jax.ShapeDtypeStruct((4,), jax.random.key(0).dtype)
+    exported = export.export(play, platforms=[platform])(keys)
+    assert exported.platforms == (platform,)
+    assert exported.out_avals[0].shape == (4, HORIZON)
+
+
+def test_every_policy_is_in_the_table():
+    families = {name for name in jb.policies.__all__ if callable(getattr(jb.policies, name))}
+    assert families <= {name.split(",")[0] for name in POLICIES}
