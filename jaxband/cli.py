@@ -42,7 +42,7 @@ def _parser() -> argparse.ArgumentParser:
         )
     what = "optimistic planning: reward and depth of the tree against the budget (Figure 3)"
     command = _add_experiment(experiments, "figure3", what, _run_figure3, replications=100)
-    command.add_argument("--full", action="store_true", help="all of the paper's budgets: half an hour on two cores")
+    command.add_argument("--full", action="store_true", help="all of the paper's budgets: several times as long")
     return parser
 
 
