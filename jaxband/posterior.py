@@ -101,8 +101,8 @@ def observe(
 ) -> Posterior:
     """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` ± `noise`.
 
-    Without `compensate` rounding is not made up for, which is twice as fast. It matters after some 10,000 plays of an
-    arm: the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000.
+    Without `compensate` rounding is not made up for, which is faster. It matters after some 10,000 plays of an arm:
+    the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000.
     """
     _check_plays(posterior, arm, z, reward, noise)
     arm = jnp.asarray(arm, jnp.int32)

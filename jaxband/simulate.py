@@ -19,6 +19,8 @@ from jaxband import checks, prng
 from jaxband.base import Policy, State
 from jaxband.environment import Problem, step
 
+FEW_SHOCKS = 64  # per plan; more are drawn as fast one plan at a time, and would take memory for all rounds
+
 
 class Run(NamedTuple):
     """Everything that happened."""
@@ -154,12 +156,12 @@ def _current_plan(policy: Policy, key: Array, position: Position, t: Array) -> t
 
 
 def _draws_ahead(policy: Policy) -> bool:
-    """Are a policy's random numbers drawn for many rounds at once? Not if it does not plan in every round."""
-    return hasattr(policy, "propose_from") and policy.commit == 1
+    """Are a policy's random numbers drawn for many rounds at once? Not if it plans less often or needs many."""
+    return hasattr(policy, "propose_from") and policy.commit == 1 and policy.num_shocks <= FEW_SHOCKS
 
 
 def _key_of_plan(policy: Policy, key_plan: Array, rounds: Array) -> Callable[[Array], Array]:
-    """What the plan at round t is random by: its key, or the normal numbers made from it ahead for all `rounds`."""
+    """What the plan at round t is random by: a key of its own, or normal numbers drawn ahead for all `rounds`."""
     if not _draws_ahead(policy):
         return lambda t: prng.fold_in(key_plan, t)
     size = policy.num_shocks

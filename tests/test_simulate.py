@@ -13,6 +13,7 @@ import reference
 from scipy import stats
 
 import jaxband as jb
+from jaxband import prng
 from jaxband.base import record
 from jaxband.planners import exhaustive
 
@@ -189,3 +190,23 @@ KEY = jax.random.key(0)
 def test_refusals(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call(random_problem(3, 4))
+
+
+@pytest.mark.parametrize("num_arms", [10, 70], ids=["drawn ahead", "drawn when planning"])
+def test_every_plan_has_random_numbers_of_its_own_round(num_arms):
+    """The plays of single precision, replayed with the numbers that belong to each round."""
+    kernel, horizon = jb.kernels.SquaredExponential(2.0), 12
+    policy = jb.policies.rgp_ts(kernel, num_arms, 6, 1.0)
+    problem = jb.Problem(np.zeros((num_arms, 7)), noise=1.0)  # nothing to learn: chance decides
+    key = jax.random.key(4)
+    run = jax.jit(lambda: jb.simulate(policy, problem, key, horizon))()
+    assert len(np.unique(run.arms)) > 4
+    key_plan = jax.random.split(key, 4)[3]
+    state, step = policy.init(None), jax.jit(policy.update)
+    for t in range(horizon):
+        if num_arms <= 64:
+            shocks = prng.normals(key_plan, jnp.array([t], jnp.int32), num_arms)
+        else:
+            shocks = jax.random.normal(jax.random.fold_in(key_plan, t), (num_arms,))
+        assert policy.propose_from(shocks, state, run.z[t], t).arms[0] == run.arms[t]
+        state = step(state, run.arms[t], run.z[t, run.arms[t]], run.rewards[t])
