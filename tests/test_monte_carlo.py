@@ -249,3 +249,17 @@ def test_only_numbers_of_plans_can_be_watched():
         jb.monte_carlo(jb.policies.oracle(2, 2), problem, horizon=5, replications=2, watch=("arms",))
     with pytest.raises(ValueError, match="RoundRobin"):
         jb.monte_carlo(jb.policies.round_robin(2), problem, horizon=5, replications=2, watch=("value",))
+
+
+@pytest.mark.parametrize("devices", [1, 2, 3])
+def test_totals_do_not_depend_on_how_many_tiles_a_call_runs(monkeypatch, devices):
+    """Seven tiles, the last one padded: in one call, or in calls of one or two tiles per device."""
+    case, replications = "1RGP-UCB, one problem", 6 * module.TILE + 5
+    whole = run(case, replications, devices=1)
+    for tiles in (1, 2):
+        monkeypatch.setattr(module, "ROUNDS_PER_CALL", tiles * module.TILE * HORIZON)
+        parts = run(case, replications, devices=devices)
+        for metric in module.METRICS:
+            np.testing.assert_array_equal(getattr(parts, metric), getattr(whole, metric))
+            np.testing.assert_allclose(parts.bands[metric].mean, whole.bands[metric].mean, rtol=1e-12)
+        np.testing.assert_array_equal(parts.plays, whole.plays)
