@@ -42,7 +42,7 @@ class BandBuilder:
     """Gathers cumulative curves [n, C], replications in order, in memory that does not grow with their number."""
 
     def __init__(self) -> None:
-        self._count, self._sum, self._squares, self._kept = 0, 0.0, 0.0, []
+        self._count, self._centre, self._sum, self._squares, self._kept = 0, 0.0, 0.0, 0.0, []
 
     def add(self, curves: np.ndarray) -> None:
         curves = np.asarray(curves, np.float64)
@@ -51,9 +51,35 @@ class BandBuilder:
         away = curves - self._centre
         if self._count < BAND_REPLICATIONS:
             self._kept.append(curves[: BAND_REPLICATIONS - self._count].copy())  # a view would keep all of it alive
-        self._count += len(curves)
-        self._sum = self._sum + away.sum(axis=0)
-        self._squares = self._squares + (away**2).sum(axis=0)
+        self._add_sums(len(curves), away.sum(axis=0), (away**2).sum(axis=0))
+
+    def _add_sums(self, count: int, total: np.ndarray, squares: np.ndarray) -> None:
+        self._count, self._sum, self._squares = self._count + count, self._sum + total, self._squares + squares
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """All that was gathered, to be sent or stored; none if nothing was."""
+        if self._count == 0:
+            return {}
+        return {
+            "count": np.array(self._count),
+            "centre": self._centre,
+            "sum": self._sum,
+            "squares": self._squares,
+            "kept": np.concatenate(self._kept),
+        }
+
+    @classmethod
+    def merged(cls, parts: list[dict[str, np.ndarray]]) -> "BandBuilder":
+        """What one builder would hold that was given the replications of all parts, in order."""
+        whole = cls()
+        whole._centre = parts[0]["centre"]
+        for part in parts:
+            count, shift = int(part["count"]), part["centre"] - whole._centre
+            if whole._count < BAND_REPLICATIONS:
+                whole._kept.append(part["kept"][: BAND_REPLICATIONS - whole._count])
+            squares = part["squares"] + 2.0 * shift * part["sum"] + count * shift**2
+            whole._add_sums(count, part["sum"] + count * shift, squares)
+        return whole
 
     def band(self) -> Band:
         mean_away = self._sum / self._count

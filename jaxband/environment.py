@@ -3,6 +3,7 @@
 Z_j ← 0 for the played arm, min(z_max, Z_j + 1) for the others;   reward = f_J(Z_J) + σ ε.
 """
 
+import functools
 from collections.abc import Callable
 
 import jax
@@ -54,7 +55,7 @@ class Problem:
         z_init = jnp.broadcast_to(jnp.asarray(self.z_init, dtype=jnp.int32), (self.num_arms,))
         object.__setattr__(self, "z_init", z_init)
 
-    @property
+    @functools.cached_property
     def table_shape(self) -> jax.ShapeDtypeStruct:
         return jax.eval_shape(self.draw, jax.random.key(0))
 

@@ -1,10 +1,9 @@
-"""Many replications, compiled once per shape and spread over all devices.
+"""Many replications, compiled once per shape and spread over all devices and processes.
 
-Replication r draws everything from fold_in(key(seed), r). Replications run in tiles of fixed width, r in tile r //
-width, row r % width, the last one padded; a call runs a few tiles on every device, one after the other. So totals are
-the same to the last bit for any number of devices, and the first N replications of a longer run are the N-run. A
-replication sums up its rounds segment by segment, so that memory does not grow with the horizon; sums over segments
-and replications are made on the host in float64, while the devices already run the next tiles.
+Replication r draws everything from fold_in(key(seed), r) and is computed in a lane of its own. So totals are the same
+to the last bit for any tile width, number of devices or processes (`layout`), and the first N replications of a longer
+run are the N-run. A replication sums up its rounds segment by segment, so that memory does not grow with the horizon;
+sums over segments and replications are made on the host in float64, while the devices already run the next tiles.
 """
 
 import collections
@@ -12,8 +11,7 @@ import dataclasses
 import functools
 import math
 import time
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Sequence
 
 import jax
 import jax.numpy as jnp
@@ -21,16 +19,17 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxband import aggregate, checks, progress, regret
+from jaxband import aggregate, checks, devices, processes, regret
 from jaxband.base import Policy
 from jaxband.compile_clock import compile_clock
 from jaxband.environment import Problem
-from jaxband.simulate import Rounds, begin, check_fit, play_rounds
+from jaxband.layout import Call, Layout, calls, default_tile, in_order, lay_out, share
+from jaxband.progress import bar
+from jaxband.simulate import REFRESH_EVERY, Rounds, begin, check_fit, play_rounds, refresh_if_due
 
-TILE = 64  # replications that one device runs side by side
-SEGMENTS = 128  # checkpoints of the cumulative curves, at most one more
-ROUNDS_PER_CALL = 2**19  # of one device, over all replications: about half a second between two signs of progress
 METRICS = ("total_reward", "expected_reward", "instantaneous_regret", "lookahead_regret")
+# XLA would split large loops over the cores; with one device per core that costs a third of the time.
+WHOLE_LOOPS = {"xla_disable_hlo_passes": "cpu-parallel-task-assigner"}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -67,13 +66,18 @@ def monte_carlo(
     repeats: bool | None = None,
     watch: Sequence[str] = (),
     devices: Sequence[jax.Device] | None = None,
-    show_progress: bool | None = None,
+    tile: int | None = None,
+    progress: bool | None = None,
 ) -> Result:
     """Totals and cumulative curves of `replications` independent runs.
 
     The lookahead regret is taken over blocks of `lookahead` rounds (default: as far as the policy itself looks),
     against sequences that may repeat an arm (`repeats`; default: as the policy's planner may). `watch` names numbers
     of the policy's plans to average, such as "certified" or an optimistic plan's "depth".
+
+    Runs on all `devices` of this process (default: `jax.local_devices()`), `tile` replications side by side on each;
+    under `jax.distributed` every process runs its share and all return the whole. `progress` shows a bar (default: on
+    a terminal).
 
     >>> import jaxband as jb
     >>> problem = jb.Problem([[0.0, 0.5, 1.0], [0.3, 0.3, 0.3]], noise=0.1)
@@ -88,23 +92,23 @@ def monte_carlo(
     check_fit(policy, problem)
     if repeats is None:
         repeats = getattr(getattr(policy, "planner", None), "repeats", True)
-    layout = _lay_out(horizon, policy.depth if lookahead is None else lookahead, bool(repeats), tuple(watch))
+    chosen = _chosen(devices)
+    tile = default_tile(chosen[0], policy.num_arms) if tile is None else tile
+    layout = lay_out(horizon, policy.depth if lookahead is None else lookahead, bool(repeats), tuple(watch), tile)
 
-    num_tiles = math.ceil(replications / TILE)
-    devices = list(jax.local_devices() if devices is None else devices)[:num_tiles]
-    if not devices:
-        raise ValueError("devices must name at least one device, got none; leave it out to use all")
-    mesh = Mesh(np.array(devices), ("tiles",))
-
+    tiles = share(math.ceil(replications / layout.tile), jax.process_index(), jax.process_count())
+    wanted = range(tiles.start * layout.tile, min(tiles.stop * layout.tile, replications))
+    mesh = Mesh(np.array(chosen[: max(1, len(tiles))]), ("tiles",))
     gathered = _Gatherer()
-    with compile_clock() as compile_seconds, progress.bar("replications", replications, show_progress) as advance:
+    with compile_clock() as compile_seconds, bar("replications", len(wanted), progress) as advance:
         key, running = jax.random.key(seed), None
-        for call in _calls(num_tiles, len(devices), layout.tiles_per_call):
+        for call in calls(tiles, mesh.size, layout.tiles_per_call):
             started = call, _run_tiles(policy, problem, key, call.first, call.count, layout, mesh)
             if running:  # the next call computes while the last one's results are gathered
-                advance(gathered.add(*running, replications))
+                advance(gathered.add(*running, wanted.stop, layout.tile))
             running = started
-        advance(gathered.add(*running, replications))
+        if running:
+            advance(gathered.add(*running, wanted.stop, layout.tile))
     return Result(
         **gathered.totals(planned_rounds=max(horizon - int(policy.warm_up), 0)),
         checkpoints=layout.checkpoints(),
@@ -116,51 +120,23 @@ def monte_carlo(
     )
 
 
-class _Layout(NamedTuple):
-    """The horizon cut into segments of whole lookahead blocks. What the last one plays beyond it counts nothing."""
-
-    horizon: int
-    rounds_per_segment: int
-    num_segments: int
-    lookahead: int
-    repeats: bool
-    watch: tuple[str, ...]
-    tiles_per_call: int  # on each device
-
-    def checkpoints(self) -> np.ndarray:
-        return np.minimum(self.rounds_per_segment * np.arange(1, self.num_segments + 1), self.horizon)
+def _chosen(chosen: Sequence[jax.Device] | None) -> list[jax.Device]:
+    if chosen is None:
+        devices.say_if_cores_are_idle()
+        return jax.local_devices()
+    if not len(chosen):
+        raise ValueError("devices must name at least one device, got none; leave it out to use all")
+    return list(chosen)
 
 
-def _lay_out(horizon: int, lookahead: int, repeats: bool, watch: tuple[str, ...] = ()) -> _Layout:
-    lookahead = checks.whole_number("lookahead", lookahead, minimum=1)
-    blocks = math.ceil(horizon / lookahead)
-    rounds = lookahead * math.ceil(blocks / SEGMENTS)
-    tiles_per_call = max(1, ROUNDS_PER_CALL // (TILE * horizon))
-    return _Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats, watch, tiles_per_call)
-
-
-class _Call(NamedTuple):
-    """Which tiles each device runs in one call: [devices] each. Tile numbers of a call run on from device to device."""
-
-    first: np.ndarray
-    count: np.ndarray
-
-
-def _calls(num_tiles: int, num_devices: int, tiles_per_call: int) -> Iterator[_Call]:
-    for start in range(0, num_tiles, num_devices * tiles_per_call):
-        now = min(num_tiles - start, num_devices * tiles_per_call)
-        count = np.full(num_devices, now // num_devices, np.int32) + (np.arange(num_devices) < now % num_devices)
-        yield _Call((start + np.cumsum(count) - count).astype(np.int32), count.astype(np.int32))
-
-
-@functools.partial(jax.jit, static_argnames=("layout", "mesh"))
+@functools.partial(jax.jit, static_argnames=("layout", "mesh"), compiler_options=WHOLE_LOOPS)
 def _run_tiles(
-    policy: Policy, problem: Problem, key: Array, first: Array, count: Array, layout: _Layout, mesh: Mesh
+    policy: Policy, problem: Problem, key: Array, first: Array, count: Array, layout: Layout, mesh: Mesh
 ) -> dict[str, Array]:
-    """`count` tiles from the `first` on, on every device [devices]: [devices · tiles_per_call, TILE, ...] each."""
+    """`count` tiles from the `first` on, on every device [devices]: [devices · tiles_per_call, tile, ...] each."""
 
     def tile(policy, problem, key, number):
-        rows = number.astype(jnp.uint32) * np.uint32(TILE) + np.arange(TILE, dtype=np.uint32)
+        rows = number.astype(jnp.uint32) * np.uint32(layout.tile) + np.arange(layout.tile, dtype=np.uint32)
         keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
         return jax.vmap(lambda k: _replicate(policy, problem, k, layout))(keys)
 
@@ -181,11 +157,13 @@ def _run_tiles(
     return sharded(policy, problem, key, first, count)
 
 
-def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) -> dict[str, Array]:
+def _replicate(policy: Policy, problem: Problem, key: Array, layout: Layout) -> dict[str, Array]:
     """One replication's metrics per segment, [C] each, its plays [K] and sums of what is watched."""
     replication, position = begin(policy, problem, key, layout.watch)
 
     def segment(position, first_round):
+        if layout.horizon > REFRESH_EVERY:
+            position = refresh_if_due(policy, position, first_round, layout.rounds_per_segment)
         position, rounds = play_rounds(policy, replication, position, first_round, layout.rounds_per_segment)
         planned = first_round + jnp.arange(layout.rounds_per_segment, dtype=jnp.int32) >= policy.warm_up
         return position, _measure(replication.curves, rounds, layout, layout.horizon - first_round, planned)
@@ -196,7 +174,7 @@ def _replicate(policy: Policy, problem: Problem, key: Array, layout: _Layout) ->
     return measured | {"plays": jnp.sum(measured["plays"], axis=0)}
 
 
-def _measure(curves: Array, rounds: Rounds, layout: _Layout, num_rounds: Array, planned: Array) -> dict[str, Array]:
+def _measure(curves: Array, rounds: Rounds, layout: Layout, num_rounds: Array, planned: Array) -> dict[str, Array]:
     """Sums over the first `num_rounds` of the given rounds; of plans, only over rounds that are `planned`."""
     counted = jnp.arange(rounds.arms.shape[0], dtype=jnp.int32) < num_rounds
     expected = regret.expected(curves, rounds.z, rounds.arms)
@@ -225,33 +203,37 @@ class _Gatherer:
     """Results of tiles as they come off the devices, in replication order."""
 
     def __init__(self) -> None:
-        self._sums = {metric: [] for metric in METRICS}
-        self._plays = []
-        self._watched = collections.defaultdict(list)
+        self._parts = collections.defaultdict(list)  # [n, ...] each
         self._bands = {metric: aggregate.BandBuilder() for metric in METRICS}
 
-    def add(self, call: _Call, measured: dict[str, Array], replications: int) -> int:
+    def add(self, call: Call, measured: dict[str, Array], replications: int, tile: int) -> int:
         """Take in the results of one call; how many of the wanted replications they were."""
-        wanted = min(int(call.count.sum()) * TILE, replications - int(call.first[0]) * TILE)
-        measured = jax.tree.map(lambda x: _in_order(np.asarray(x), call.count)[:wanted], measured)
-        self._plays.append(measured["plays"])
+        wanted = min(int(call.count.sum()) * tile, replications - int(call.first[0]) * tile)
+        measured = jax.tree.map(lambda x: in_order(np.asarray(x), call)[:wanted], measured)
+        self._parts["plays"].append(measured["plays"])
         for name, sums in measured["watched"].items():
-            self._watched[name].append(np.sum(sums, axis=1, dtype=np.float64))
+            self._parts["watched " + name].append(np.sum(sums, axis=1, dtype=np.float64))
         for metric in METRICS:
             cumulative = np.cumsum(measured[metric], axis=1, dtype=np.float64)
-            self._sums[metric].append(cumulative[:, -1])
+            self._parts[metric].append(cumulative[:, -1])
             self._bands[metric].add(cumulative)
         return wanted
 
     def totals(self, planned_rounds: int) -> dict:
-        sums = {metric: np.concatenate(parts) for metric, parts in self._sums.items()}
-        bands = {metric: builder.band() for metric, builder in self._bands.items()}
-        watched = {name: np.concatenate(parts) / planned_rounds for name, parts in self._watched.items()}
-        return sums | {"plays": np.concatenate(self._plays), "bands": bands, "watched": watched}
+        """Those of all processes."""
+        mine = {name: np.concatenate(parts) for name, parts in self._parts.items()}
+        mine |= {f"band {metric} {name}": x for metric in METRICS for name, x in self._bands[metric].arrays().items()}
+        everyones = [arrays for arrays in processes.exchange(mine) if "plays" in arrays]
+        names = [name for name in everyones[0] if not name.startswith("band ")]
+        sums = {name: np.concatenate([arrays[name] for arrays in everyones]) for name in names}
+        bands = {
+            metric: aggregate.BandBuilder.merged([_under(f"band {metric} ", arrays) for arrays in everyones]).band()
+            for metric in METRICS
+        }
+        watched = {name: values / planned_rounds for name, values in _under("watched ", sums).items()}
+        return {name: sums[name] for name in (*METRICS, "plays")} | {"bands": bands, "watched": watched}
 
 
-def _in_order(results: np.ndarray, count: np.ndarray) -> np.ndarray:
-    """The rows of the tiles that were run, [replications, ...], from [devices · tiles_per_call, TILE, ...]."""
-    by_device = results.reshape(len(count), -1, *results.shape[1:])
-    tiles = np.concatenate([tiles[:n] for tiles, n in zip(by_device, count, strict=True)])
-    return tiles.reshape(-1, *tiles.shape[2:])
+def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
+    """The arrays whose names begin with `prefix`, without it."""
+    return {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}

@@ -17,40 +17,40 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks
+from jaxband import checks, linalg
 from jaxband.kernels.base import Kernel, as_kernel, exact_gram, is_traced
 
 RANK_MULTIPLE = 4  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
-SHORTEST_VECTOR = 40  # LLVM unrolls inner loops up to 36 long instead of vectorising them: five times slower
-FEW_ARMS = 12  # up to so many, rewriting all rows is faster than scattering one
+SHORTEST_VECTOR = 32  # LLVM unrolls shorter inner loops instead of vectorising them: several times slower
+BEYOND_ANY_ROOT = 1e30
 
 
 class Posterior(NamedTuple):
     """What is believed about every arm's curve.
 
-    Mean, variance and root are kept the way a compiler likes them: flat rows, one per arm, of vectors that are padded
-    from G to H points. Read them by the properties.
+    Mean, variance and root are kept the way a compiler likes them: as vectors padded from G to H points. Read them by
+    the properties.
     """
 
-    moments: Array  # [K, 2·H]; mean, then variance
-    columns: Array  # [K, r·H]; the columns of the root
+    means: Array  # [K, H]
+    variances: Array  # [K, H]
+    columns: Array  # [K, r, H]; the columns of the root
     counts: Array  # [K, G] int32; how often each arm was played at each rest
     sums: Array  # [K, G]; the sum of the rewards of those plays
-    mean_error: Array  # [K, H]; what rounding has added to mean (Kahan), so that long float32 runs lose no digits
+    means_error: Array  # [K, H]; what rounding has added to means (Kahan), so that long float32 runs lose no digits
     sums_error: Array  # [K, G]; the same of sums
-    columns_error: Array  # [K, r·H]; the same of columns
-    prior_columns: Array  # [K, r·H]; columns before any observation
+    columns_error: Array  # [K, r, H]; the same of columns
+    prior_columns: Array  # [K, r, H]; columns before any observation
 
     @property
     def mean(self) -> Array:
         """[K, G]."""
-        return self.moments[..., : self.counts.shape[-1]]
+        return self.means[..., : self.counts.shape[-1]]
 
     @property
     def variance(self) -> Array:
         """[K, G]; the diagonal of the covariance."""
-        start = self.moments.shape[-1] // 2
-        return self.moments[..., start : start + self.counts.shape[-1]]
+        return self.variances[..., : self.counts.shape[-1]]
 
     @property
     def root(self) -> Array:
@@ -83,13 +83,14 @@ def prior(
     padded = np.stack([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])
     columns = _as_columns(jnp.asarray(padded, dtype=float))
     zeros = jnp.zeros(padded.shape[:2])
-    no_mean = jnp.zeros((num_arms, _padded(padded.shape[1])))
+    no_mean = jnp.zeros((num_arms, columns.shape[-1]))
     return Posterior(
-        moments=_moments(no_mean, columns),
+        means=no_mean,
+        variances=jnp.sum(columns**2, axis=1),
         columns=columns,
         counts=zeros.astype(jnp.int32),
         sums=zeros,
-        mean_error=no_mean,
+        means_error=no_mean,
         sums_error=zeros,
         columns_error=jnp.zeros_like(columns),
         prior_columns=columns,
@@ -101,34 +102,37 @@ def observe(
 ) -> Posterior:
     """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` ± `noise`.
 
-    Without `compensate` rounding is not made up for, which is faster. It matters after some 10,000 plays of an arm:
-    the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000.
+    Without `compensate` rounding of mean and root is not made up for, which is faster. It matters after some 10,000
+    plays of an arm: the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000. `refresh` sheds
+    it.
     """
     _check_plays(posterior, arm, z, reward, noise)
-    arm = jnp.asarray(arm, jnp.int32)
-    width = _padded(posterior.counts.shape[1])
-    moments, columns = posterior.moments[arm], posterior.columns[arm].reshape(-1, width)
-    mean, v = moments[:width], columns[:, z]
-    u = jnp.sum(columns * v[:, None], axis=0)
-    predictive = moments[width + z] + noise**2
-    gain = u * ((reward - mean[z]) / predictive)
-    change = -v[:, None] * (u / (predictive + noise * jnp.sqrt(predictive)))[None, :]
+    arm, z = jnp.asarray(arm, jnp.int32), jnp.asarray(z, jnp.int32)
+    v = posterior.columns[arm, :, z]
+    u = jnp.sum(posterior.columns[arm] * v[:, None], axis=0)
+    predictive = posterior.variances[arm, z] + noise**2
+    gain = (u * ((reward - posterior.means[arm, z]) / predictive))[None, :]
+    change = -(v / (predictive + noise * jnp.sqrt(predictive)))[None, :, None] * u[None, None, :]
     if compensate:
-        mean, mean_error = _add(mean, posterior.mean_error[arm], gain)
-        columns, columns_error = _add(columns, posterior.columns_error[arm].reshape(-1, width), change)
-        total, total_error = _add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
+        means, means_error = _add(posterior.means, posterior.means_error, gain)
+        columns, columns_error = _add(posterior.columns, posterior.columns_error, change)
         posterior = posterior._replace(
-            mean_error=posterior.mean_error.at[arm].set(mean_error),
-            columns_error=posterior.columns_error.at[arm].set(columns_error.reshape(-1)),
-            sums_error=posterior.sums_error.at[arm, z].set(total_error),
+            means_error=_replace_row(posterior.means_error, arm, means_error),
+            columns_error=_replace_row(posterior.columns_error, arm, columns_error),
         )
     else:
-        mean, columns, total = mean + gain, columns + change, posterior.sums[arm, z] + reward
+        means, columns = posterior.means + gain, posterior.columns + change
+    # The bounds are never met. Without them the loop is so cheap that LLVM unrolls even 40 points: twice as slow.
+    columns = _replace_row(posterior.columns, arm, jnp.clip(columns, -BEYOND_ANY_ROOT, BEYOND_ANY_ROOT))
+    variance = jnp.sum(columns[arm] ** 2, axis=0)[None, :]
+    total, total_error = _add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
     return posterior._replace(
-        moments=_replace_row(posterior.moments, arm, jnp.concatenate([mean, jnp.sum(columns**2, axis=0)])),
-        columns=_replace_row(posterior.columns, arm, columns.reshape(-1)),
+        means=_replace_row(posterior.means, arm, means),
+        variances=_replace_row(posterior.variances, arm, variance),
+        columns=columns,
         counts=posterior.counts.at[arm, z].add(1),
         sums=posterior.sums.at[arm, z].set(total),
+        sums_error=posterior.sums_error.at[arm, z].set(total_error),
     )
 
 
@@ -150,8 +154,8 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
 
     The curve is L w, L the prior root and w standard normal, so that the posterior is a least-squares problem whose
     rows are √n/σ · (L w − ȳ), one per rest, and w itself. With its triangular factor R and right-hand side q:
-    root = L R⁻¹, mean = root q. An orthogonal factorisation is accurate where the normal equations (I + LᵀDL) are not,
-    once some rests are seen 10⁵ times and others never.
+    root = L R⁻¹, mean = root q. An orthogonal factorisation is accurate where the normal equations (I + LᵀDL) and one
+    observation per rest are not, once some rests are seen 10⁵ times and others never.
     """
     checks.scalar("noise", noise)
     checks.positive("noise", noise)
@@ -163,18 +167,19 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
         average = sums / jnp.maximum(counts, 1.0)
         seen = weights[:, None] * jnp.concatenate([prior_root, average[:, None]], axis=1)
         rows = jnp.concatenate([seen, jnp.eye(rank, rank + 1, dtype=seen.dtype)])
-        factor = jnp.linalg.qr(rows, mode="r")
-        root = jax.scipy.linalg.solve_triangular(factor[:rank, :rank], prior_root.T, trans=1).T
-        return _matvec(root, factor[:rank, rank]), root
+        factor = linalg.triangular_factor(rows)
+        root = linalg.divide_by_triangle(prior_root, factor[:rank, :rank])
+        return jnp.sum(root * factor[:rank, rank][None, :], axis=1), root
 
     num_points = posterior.counts.shape[1]
     prior_root = _as_root(posterior.prior_columns, num_points)
-    mean, root = jax.vmap(rebuild)(prior_root, posterior.counts, posterior.sums)
-    mean, columns = jnp.pad(mean, ((0, 0), (0, _padded(num_points) - num_points))), _as_columns(root)
+    mean, root = jax.vmap(rebuild)(prior_root, posterior.counts, posterior.sums - posterior.sums_error)
+    means, columns = jnp.pad(mean, ((0, 0), (0, _padded(num_points) - num_points))), _as_columns(root)
     return posterior._replace(
-        moments=_moments(mean, columns),
+        means=means,
+        variances=jnp.sum(columns**2, axis=1),
         columns=columns,
-        mean_error=jnp.zeros_like(mean),
+        means_error=jnp.zeros_like(means),
         columns_error=jnp.zeros_like(columns),
     )
 
@@ -212,15 +217,13 @@ def sample(key: Array, posterior: Posterior) -> Array:
 
 def root_at(posterior: Posterior, z: Array) -> Array:
     """The root's rows at n rests of every arm, [K, n, r] for z [K, n]."""
-    columns = posterior.columns.reshape(len(z), -1, _padded(posterior.counts.shape[1]))
-    return jnp.swapaxes(jnp.take_along_axis(columns, z[:, None, :], axis=2), 1, 2)
+    return jnp.swapaxes(jnp.take_along_axis(posterior.columns, z[:, None, :], axis=2), 1, 2)
 
 
 def moments_at(posterior: Posterior, z: Array) -> tuple[Array, Array]:
     """Mean and variance at the arms' rests, [K] each."""
-    columns = jnp.stack([z, z + posterior.moments.shape[1] // 2], axis=1)
-    moments = jnp.take_along_axis(posterior.moments, columns, axis=1)
-    return moments[:, 0], moments[:, 1]
+    arms = np.arange(len(z))
+    return posterior.means[arms, z], posterior.variances[arms, z]
 
 
 def _padded(num_points: int) -> int:
@@ -230,29 +233,21 @@ def _padded(num_points: int) -> int:
 
 
 def _as_columns(root: Array) -> Array:
-    """[K, r·H] from [K, G, r]."""
+    """[K, r, H] from [K, G, r]."""
     num_points = root.shape[1]
     padded = jnp.pad(root, ((0, 0), (0, _padded(num_points) - num_points), (0, 0)))
-    return jnp.swapaxes(padded, 1, 2).reshape(len(root), -1)
+    return jnp.swapaxes(padded, 1, 2)
 
 
 def _as_root(columns: Array, num_points: int) -> Array:
-    """[..., G, r] from [..., r·H]."""
-    by_column = columns.reshape(*columns.shape[:-1], -1, _padded(num_points))
-    return by_column[..., :num_points].swapaxes(-1, -2)
+    """[..., G, r] from [..., r, H]."""
+    return columns[..., :num_points].swapaxes(-1, -2)
 
 
-def _moments(mean: Array, columns: Array) -> Array:
-    """[K, 2·H] from mean [K, H] and columns [K, r·H]."""
-    variance = jnp.sum(columns.reshape(len(mean), -1, mean.shape[1]) ** 2, axis=1)
-    return jnp.concatenate([mean, variance], axis=1)
-
-
-def _replace_row(table: Array, row: Array, values: Array) -> Array:
-    if table.shape[0] > FEW_ARMS:
-        return table.at[row].set(values)
+def _replace_row(table: Array, row: Array, new: Array) -> Array:
+    """`table` with one row of `new`, which may be one row or as many. The compiled loop skips the other rows."""
     chosen = np.arange(table.shape[0], dtype=np.int32) == row
-    return jnp.where(chosen[:, None], values[None, :], table)
+    return jnp.where(jnp.expand_dims(chosen, tuple(range(1, table.ndim))), new, table)
 
 
 def _per_arm(kernel, num_arms, z_max):

@@ -19,9 +19,21 @@ def bar(what: str, total: int, enabled: bool | None = None) -> Iterator[Callable
 
 def _rich_progress():
     try:
+        from rich import progress
         from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
     except ImportError:
         return None
-    columns = TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn()
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+    class Rate(progress.ProgressColumn):
+        def render(self, task) -> str:
+            speed = task.finished_speed or task.speed
+            return f"{speed:,.0f}/s" if speed else ""
+
+    columns = (
+        progress.TextColumn("{task.description}"),
+        progress.BarColumn(),
+        progress.MofNCompleteColumn(),
+        Rate(),
+        progress.TimeRemainingColumn(),
+    )
+    return progress.Progress(*columns, console=Console(stderr=True), transient=True)

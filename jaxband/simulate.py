@@ -19,6 +19,7 @@ from jaxband import checks, prng
 from jaxband.base import Policy, State
 from jaxband.environment import Problem, step
 
+REFRESH_EVERY = 2**14  # rounds between two `refresh` of a policy's state
 FEW_SHOCKS = 64  # per plan; more are drawn as fast one plan at a time, and would take memory for all rounds
 
 
@@ -74,7 +75,7 @@ def simulate(policy: Policy, problem: Problem, key: Array, horizon: int, *, watc
     horizon = checks.whole_number("horizon", horizon, minimum=1)
     check_fit(policy, problem)
     replication, position = begin(policy, problem, key, watch)
-    position, rounds = play_rounds(policy, replication, position, 0, horizon)
+    position, rounds = _play_long(policy, replication, position, horizon)
     return Run(*rounds, replication.curves, position.state)
 
 
@@ -114,6 +115,31 @@ def _nothing_watched(policy, state, z, key, watch: Sequence[str]) -> dict[str, A
     for name in watch:
         checks.one_of("watch", name, numbers)
     return {name: jnp.zeros((), numbers[name].dtype) for name in watch}
+
+
+def refresh_if_due(policy: Policy, position: Position, first_round: Array, num_rounds: int) -> Position:
+    """The position with a refreshed state, if the `num_rounds` rounds before `first_round` make it due."""
+    if not hasattr(policy, "refresh"):
+        return position
+    due = (first_round > 0) & (first_round % REFRESH_EVERY < num_rounds)
+    return jax.lax.cond(due, lambda: position._replace(state=policy.refresh(position.state)), lambda: position)
+
+
+def _play_long(policy: Policy, replication: Replication, position: Position, horizon: int) -> tuple[Position, Rounds]:
+    """All rounds, with refreshed states in between if there are many."""
+    whole, rest = divmod(horizon, REFRESH_EVERY)
+    if whole == 0 or not hasattr(policy, "refresh"):
+        return play_rounds(policy, replication, position, 0, horizon)
+
+    def stretch(position, first_round, num_rounds):
+        position = refresh_if_due(policy, position, first_round, REFRESH_EVERY)
+        return play_rounds(policy, replication, position, first_round, num_rounds)
+
+    starts = REFRESH_EVERY * jnp.arange(whole, dtype=jnp.int32)
+    position, rounds = jax.lax.scan(lambda p, t: stretch(p, t, REFRESH_EVERY), position, starts)
+    rounds = jax.tree.map(lambda x: x.reshape(-1, *x.shape[2:]), rounds)
+    position, last = stretch(position, jnp.asarray(whole * REFRESH_EVERY, jnp.int32), rest)
+    return position, jax.tree.map(lambda x, y: jnp.concatenate([x, y]), rounds, last)
 
 
 def play_rounds(

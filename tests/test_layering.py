@@ -9,7 +9,7 @@ import jaxband
 
 ROOT = pathlib.Path(jaxband.__file__).parent
 LAYERS = [
-    ("base", "checks", "devices", "lanes", "prng", "compile_clock", "progress", "files"),
+    ("base", "checks", "devices", "lanes", "linalg", "prng", "compile_clock", "progress", "files", "processes"),
     ("kernels",),
     ("posterior",),
     ("fit",),
@@ -20,7 +20,7 @@ LAYERS = [
     ("policies",),
     ("simulate",),
     ("regret",),
-    ("aggregate",),
+    ("aggregate", "layout"),
     ("monte_carlo",),
     ("theory",),
     ("sweep",),

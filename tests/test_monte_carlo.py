@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import jaxband as jb
-from jaxband import aggregate, regret
+from jaxband import aggregate, layout, regret
 from jaxband.planners import exhaustive
 
 module = sys.modules["jaxband.monte_carlo"]  # `jaxband.monte_carlo` itself is the function
@@ -116,14 +116,15 @@ def test_bands_and_summary_agree_with_the_totals():
     [
         (1, 1, [1]),
         (1, 3, [1]),
-        (128, 1, range(1, 129)),
-        (129, 1, [*range(2, 129, 2), 129]),
-        (300, 2, [*range(4, 301, 4)]),
-        (257, 2, [*range(4, 257, 4), 257]),
+        (64, 1, range(1, 65)),
+        (65, 1, [*range(2, 65, 2), 65]),
+        (150, 2, [*range(4, 150, 4), 150]),
+        (129, 2, [*range(4, 129, 4), 129]),
+        (10**6, 1, [*range(8192, 10**6, 8192), 10**6]),  # segments are at most so long: memory stays bounded
     ],
 )
 def test_checkpoints_are_whole_lookahead_blocks_and_end_at_the_horizon(horizon, lookahead, checkpoints):
-    assert module._lay_out(horizon, lookahead, True).checkpoints().tolist() == list(checkpoints)
+    assert layout.lay_out(horizon, lookahead, True).checkpoints().tolist() == list(checkpoints)
 
 
 def test_round_robin_by_hand():
@@ -168,6 +169,8 @@ def test_one_arm_one_rest_one_round_one_replication_on_the_last_device():
         ({"horizon": 10.0}, "horizon must be a whole number, got 10.0"),
         ({"lookahead": 4, "repeats": False}, "depth must be <= num_arms without repeats, got depth 4 and 3 arms"),
         ({"lookahead": 0}, "lookahead must be >= 1, got 0"),
+        ({"tile": 1}, "tile must be >= 2, got 1; one lane alone"),
+        ({"tile": 2.0}, "tile must be a whole number, got 2.0"),
         ({"policy": jb.policies.random(2)}, "policy has 2 arms but the problem has 3"),
         ({"policy": jb.policies.oracle(3, 2)}, "policy has z_max 2 but the problem has 6"),
     ],
@@ -254,12 +257,28 @@ def test_only_numbers_of_plans_can_be_watched():
 @pytest.mark.parametrize("devices", [1, 2, 3])
 def test_totals_do_not_depend_on_how_many_tiles_a_call_runs(monkeypatch, devices):
     """Seven tiles, the last one padded: in one call, or in calls of one or two tiles per device."""
-    case, replications = "1RGP-UCB, one problem", 6 * module.TILE + 5
+    case, replications = "1RGP-UCB, one problem", 6 * layout.CPU_TILE + 5
     whole = run(case, replications, devices=1)
     for tiles in (1, 2):
-        monkeypatch.setattr(module, "ROUNDS_PER_CALL", tiles * module.TILE * HORIZON)
+        monkeypatch.setattr(layout, "ROUNDS_PER_CALL", tiles * layout.CPU_TILE * HORIZON)
         parts = run(case, replications, devices=devices)
         for metric in module.METRICS:
             np.testing.assert_array_equal(getattr(parts, metric), getattr(whole, metric))
             np.testing.assert_allclose(parts.bands[metric].mean, whole.bands[metric].mean, rtol=1e-12)
         np.testing.assert_array_equal(parts.plays, whole.plays)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("tile", [2, 7, 40])
+def test_totals_are_bitwise_the_same_for_any_tile_width_and_with_a_progress_bar(case, tile):
+    policy, problem = CASES[case]()
+    options = {"horizon": HORIZON, "replications": 45, "seed": 7}
+    usual = jb.monte_carlo(policy, problem, **options)
+    other = jb.monte_carlo(policy, problem, **options, tile=tile, progress=True)
+    for metric in (*module.METRICS, "plays"):
+        np.testing.assert_array_equal(getattr(other, metric), getattr(usual, metric), metric)
+
+
+def test_default_tiles_are_narrower_for_many_arms():
+    cpu = jax.devices("cpu")[0]
+    assert layout.default_tile(cpu, 10) == layout.CPU_TILE > layout.default_tile(cpu, 100)

@@ -84,7 +84,7 @@ def _run_setting(setting: Setting, replications: int, seed: int, full: bool, ann
     def play(planner, watch=()) -> Result:
         announce(f"{_name(setting)}: {planner}")
         policy = policies.rgp_ts(*shape, paper.NOISE, planner=planner)
-        options = {"horizon": paper.HORIZON, "replications": replications, "seed": seed, "show_progress": False}
+        options = {"horizon": paper.HORIZON, "replications": replications, "seed": seed, "progress": False}
         return monte_carlo(policy, problem, **options, lookahead=1, watch=watch)
 
     budgets = setting.all_budgets if full else setting.budgets

@@ -42,7 +42,7 @@ def _run_cell(setting, policy, lengthscale, protocol, replications, seed) -> Cel
     played = _policy(policy, lengthscale, protocol)
     problem = Problem(paper.curves(setting), noise=paper.NOISE)
     result = played and monte_carlo(
-        played, problem, horizon=paper.HORIZON, replications=replications, seed=seed, show_progress=False
+        played, problem, horizon=paper.HORIZON, replications=replications, seed=seed, progress=False
     )
     return Cell(setting, policy, lengthscale, protocol, paper.TOTAL_REWARD[setting, policy, lengthscale], result)
 

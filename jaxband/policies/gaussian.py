@@ -44,6 +44,9 @@ class GaussianPolicy:
     def update(self, state: Posterior, arm: Array, z: Array, reward: Array) -> Posterior:
         return posterior.observe(state, arm, z, reward, self.noise, compensate=False)
 
+    def refresh(self, state: Posterior) -> Posterior:
+        return posterior.refresh(state, self.noise)
+
 
 def check_arguments(num_arms: int, noise, planner: Planner, commit: int | None, warm_up: int) -> int:
     """The number of plays between plans, after checking what all policies with a posterior take."""
