@@ -4,9 +4,10 @@ Read the code in this order: base, kernels, posterior, recovery, environment, pl
 monte_carlo.
 """
 
-from jaxband import devices
+from jaxband import compile_cache, devices
 
 devices.one_per_core()
+compile_cache.enable()
 
 from jaxband import base, kernels, planners, policies, posterior, recovery, regret, theory  # noqa: E402
 from jaxband.environment import Problem  # noqa: E402

@@ -135,6 +135,7 @@ def _run_tiles(
 ) -> dict[str, Array]:
     """`count` tiles from the `first` on, on every device [devices]: [devices · tiles_per_call, tile, ...] each."""
 
+    @jax.jit  # traced once, for the shapes and for the loop
     def tile(policy, problem, key, number):
         rows = number.astype(jnp.uint32) * np.uint32(layout.tile) + np.arange(layout.tile, dtype=np.uint32)
         keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)

@@ -9,7 +9,19 @@ import jaxband
 
 ROOT = pathlib.Path(jaxband.__file__).parent
 LAYERS = [
-    ("base", "checks", "devices", "lanes", "linalg", "prng", "compile_clock", "progress", "files", "processes"),
+    (
+        "base",
+        "checks",
+        "devices",
+        "lanes",
+        "linalg",
+        "prng",
+        "compile_cache",
+        "compile_clock",
+        "progress",
+        "files",
+        "processes",
+    ),
     ("kernels",),
     ("posterior",),
     ("fit",),

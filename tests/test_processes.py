@@ -1,0 +1,89 @@
+"""One run split over two processes on one machine gives the totals of one process, to the last bit."""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import jaxband as jb
+from jaxband import aggregate, layout, processes
+
+SCRIPT = """
+import json, sys
+import numpy as np
+import jax
+jax.config.update("jax_num_cpu_devices", 2)
+port, process, replications = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+if port != "alone":
+    jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=process)
+import jaxband as jb
+kernel = jb.kernels.SquaredExponential(2.0)
+problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 3, 6), noise=0.3)
+policy = jb.policies.rgp_ts(kernel, 3, 6, 0.3, planner=jb.planners.exhaustive(2))
+result = jb.monte_carlo(policy, problem, horizon=12, replications=replications, tile=8, watch=("value",))
+assert len(jax.devices()) == (2 if port == "alone" else 4) and jax.local_device_count() == 2
+print(json.dumps({
+    "total": result.total_reward.tobytes().hex(), "plays": result.plays.tolist(),
+    "watched": result.watched["value"].tobytes().hex(),
+    "low": result.bands["lookahead_regret"].low.tobytes().hex(),
+    "mean": result.bands["lookahead_regret"].mean.tolist(),
+    "error": result.bands["lookahead_regret"].standard_error.tolist(),
+}))
+"""
+
+
+def start(port, process, replications):
+    environment = {name: value for name, value in os.environ.items() if name not in ("JAX_NUM_CPU_DEVICES",)}
+    command = [sys.executable, "-c", SCRIPT, str(port), str(process), str(replications)]
+    return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
+
+
+def answer(process):
+    out, _ = process.communicate(timeout=300)
+    assert process.returncode == 0
+    return json.loads(out.splitlines()[-1])
+
+
+@pytest.mark.parametrize("replications", [45, 5])  # six tiles of eight; one tile, so that a process has nothing to do
+def test_two_processes_give_the_totals_of_one(replications):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    pair = [start(port, 0, replications), start(port, 1, replications)]
+    first, second = (answer(process) for process in pair)
+    alone = answer(start("alone", 0, replications))
+    assert first == second
+    for name in ("total", "plays", "watched", "low"):
+        assert first[name] == alone[name], name
+    np.testing.assert_allclose(first["mean"], alone["mean"], rtol=1e-12)
+    np.testing.assert_allclose(first["error"], alone["error"], rtol=1e-9)
+
+
+def test_alone_nothing_is_exchanged():
+    mine = {"x": np.arange(3)}
+    assert processes.exchange(mine) == [mine]
+
+
+@pytest.mark.parametrize("processes", [1, 2, 3, 7])
+def test_shares_are_stretches_that_cover_all_tiles(processes):
+    for num_tiles in range(12):
+        shares = [layout.share(num_tiles, process, processes) for process in range(processes)]
+        assert [tile for tiles in shares for tile in tiles] == list(range(num_tiles))
+        assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_merged_bands_are_those_of_one_builder(monkeypatch):
+    monkeypatch.setattr(aggregate, "BAND_REPLICATIONS", 8)
+    curves = 1e4 + np.random.default_rng(0).normal(size=(20, 3))
+    whole, parts = jb.aggregate.BandBuilder(), []
+    whole.add(curves)
+    for piece in np.split(curves, [5, 6, 15]):
+        builder = aggregate.BandBuilder()
+        builder.add(piece)
+        parts.append(builder.arrays())
+    for ours, expected in zip(aggregate.BandBuilder.merged(parts).band(), whole.band(), strict=True):
+        np.testing.assert_allclose(ours, expected, rtol=1e-9)
