@@ -54,7 +54,7 @@ class Policy(Protocol):
     is told every play. A policy may also define ``propose(key, state, z, t) -> Plan``, the whole plan of which
     ``plan`` takes the first arms; ``propose_from(shocks, state, z, t)``, the same with ``num_shocks`` standard normal
     numbers in place of those it would draw from its key, so that they can be drawn for many rounds at once;
-    ``refresh(state) -> state``, called every 2^14 rounds to shed gathered rounding errors; and ``inform(state, curves)
+    ``refresh(state) -> state``, called every 2^15 rounds to shed gathered rounding errors; and ``inform(state, curves)
     -> state``: oracles are shown the true curves this way.
     """
 

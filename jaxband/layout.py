@@ -15,7 +15,7 @@ import numpy as np
 from jaxband import checks
 
 SEGMENTS = 64  # checkpoints of the cumulative curves, at most one more
-LONGEST_SEGMENT = 2**13  # rounds; more segments instead, so that memory does not grow with the horizon
+LONGEST_SEGMENT = 2**10  # rounds; more segments instead, so that memory does not grow with the horizon
 ROUNDS_PER_CALL = 2**19  # of one device, over all replications: some tenths of a second between two signs of progress
 CPU_TILE = 64  # replications side by side; from benchmarks/rounds_per_second.py --tiles
 CPU_TILE_MANY_ARMS = 16

@@ -19,7 +19,7 @@ from jaxband import checks, prng
 from jaxband.base import Policy, State
 from jaxband.environment import Problem, step
 
-REFRESH_EVERY = 2**14  # rounds between two `refresh` of a policy's state
+REFRESH_EVERY = 2**15  # rounds between two `refresh` of a policy's state
 FEW_SHOCKS = 64  # per plan; more are drawn as fast one plan at a time, and would take memory for all rounds
 
 

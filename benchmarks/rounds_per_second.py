@@ -1,0 +1,97 @@
+"""What does a round cost? Microseconds per round and core of every policy, over K and d.
+
+    python benchmarks/rounds_per_second.py [--tiles] [--quick] [--json FILE]
+
+A whole simulation with its statistics (`monte_carlo`) on all devices, T = 1000, best of several runs, compilation
+excluded. Curves are drawn from a squared exponential with l = 5, z_max = 30. With --tiles the width of a tile is varied
+instead, for the one-step policies: that is where the defaults in jaxband/layout.py come from.
+"""
+
+import argparse
+from pathlib import Path
+
+import jax
+import tables
+
+import jaxband as jb
+
+Z_MAX, NOISE, HORIZON = 30, 0.1, 1000
+KERNEL = jb.kernels.SquaredExponential(5.0)
+ARMS = (3, 10, 30, 100)
+TILES = (8, 16, 32, 64, 128)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--tiles", action="store_true", help="vary the width of a tile")
+    parser.add_argument("--quick", action="store_true", help="K = 10 only")
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    arms = (10,) if arguments.quick else ARMS
+    if arguments.tiles:
+        rows = [
+            {"policy": name, "K": num_arms}
+            | {f"tile {tile}": cost(policy(num_arms), num_arms, tile=tile) for tile in TILES}
+            for name, policy in policies(1).items()
+            if name.startswith("1RGP")
+            for num_arms in arms
+        ]
+    else:
+        rows = [
+            {"policy": name} | {f"K={num_arms}": cost_if_small(name, policy, num_arms) for num_arms in arms}
+            for name, policy in policies(HORIZON).items()
+        ]
+        leaf = 1000 * 4 * next(row for row in rows if row["policy"] == "4RGP-UCB, exhaustive")["K=10"] / 10**4
+        plan = 4 * next(row for row in rows if row["policy"] == "4RGP-TS, subset")["K=10"]
+        print(
+            f"K=10: 4RGP-UCB takes {leaf:.2f} ns per leaf, all else included; 4RGP-TS {plan:.1f} µs per plan of four\n"
+        )
+    print("µs per round and core, statistics included")
+    tables.show(rows, arguments.json)
+
+
+def policies(horizon: int) -> dict:
+    """Every policy of the library, by the number of arms."""
+    shape = {"z_max": Z_MAX, "noise": NOISE}
+    planned = {
+        f"{depth}RGP-{kind}, {planner.__name__}": (make, planner, depth)
+        for kind, make in (("UCB", jb.policies.rgp_ucb), ("TS", jb.policies.rgp_ts))
+        for planner in (jb.planners.exhaustive, jb.planners.subset)
+        for depth in (2, 3, 4)
+    }
+    return {
+        "1RGP-UCB": lambda k: jb.policies.rgp_ucb(KERNEL, k, **shape),
+        "1RGP-TS": lambda k: jb.policies.rgp_ts(KERNEL, k, **shape),
+        **{
+            name: lambda k, make=make, planner=planner, depth=depth: make(KERNEL, k, **shape, planner=planner(depth))
+            for name, (make, planner, depth) in planned.items()
+        },
+        "UCB-Z": lambda k: jb.policies.ucb_z(k, **shape, horizon=horizon),
+        "oracle": lambda k: jb.policies.oracle(k, Z_MAX),
+        "random": jb.policies.random,
+        "round robin": jb.policies.round_robin,
+    }
+
+
+def cost_if_small(name: str, policy, num_arms: int) -> float | None:
+    """None where the tree has more than 10^6 leaves, or the subset planner more than 10^3 · 3^d steps."""
+    depth = int(name[0]) if name[0].isdigit() else 1
+    too_large = num_arms**depth > 10**6 if "exhaustive" in name else num_arms * 3**depth > 3000
+    return None if depth > 1 and too_large else cost(policy(num_arms), num_arms)
+
+
+def cost(policy, num_arms: int, repeats: int = 4, **options) -> float:
+    """Microseconds per round and core."""
+    problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, num_arms, Z_MAX), noise=NOISE)
+    heavy = policy.depth > 2 or num_arms > 30
+    replications, horizon = (128, 200) if heavy and policy.depth > 1 else (512 if heavy else 2048, HORIZON)
+    results = [
+        jb.monte_carlo(policy, problem, horizon=horizon, replications=replications, seed=seed, lookahead=1, **options)
+        for seed in range(repeats)
+    ]
+    seconds = min(result.wall_seconds - result.compile_seconds for result in results[1:])
+    return 1e6 * seconds * jax.local_device_count() / (replications * horizon)
+
+
+if __name__ == "__main__":
+    main()
