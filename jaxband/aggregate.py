@@ -50,7 +50,8 @@ class BandBuilder:
             self._centre = curves[0]  # sums of squares around a typical curve do not cancel
         away = curves - self._centre
         if self._count < BAND_REPLICATIONS:
-            self._kept.append(curves[: BAND_REPLICATIONS - self._count].copy())  # a view would keep all of it alive
+            kept = curves[: BAND_REPLICATIONS - self._count]
+            self._kept.append(kept if len(kept) == len(curves) else kept.copy())  # a view would keep all of it alive
         self._add_sums(len(curves), away.sum(axis=0), (away**2).sum(axis=0))
 
     def _add_sums(self, count: int, total: np.ndarray, squares: np.ndarray) -> None:

@@ -180,18 +180,18 @@ def _measure(curves: Array, rounds: Rounds, layout: Layout, num_rounds: Array, p
     counted = jnp.arange(rounds.arms.shape[0], dtype=jnp.int32) < num_rounds
     expected = regret.expected(curves, rounds.z, rounds.arms)
     instantaneous = regret.instantaneous(curves, rounds.z, rounds.arms)
-    if layout.lookahead == 1:
-        lookahead = jnp.where(counted, instantaneous, 0.0)
-    else:
-        lookahead = regret.lookahead(
+    lookahead = {}
+    if layout.lookahead > 1:
+        blocks = regret.lookahead(
             curves, rounds.z, rounds.arms, layout.lookahead, repeats=layout.repeats, num_rounds=num_rounds
         )
+        lookahead = {"lookahead_regret": jnp.sum(blocks)}
     played = (rounds.arms[:, None] == jnp.arange(curves.shape[0], dtype=jnp.int32)[None, :]) & counted[:, None]
     return {
         "total_reward": jnp.sum(jnp.where(counted, rounds.rewards, 0.0)),
         "expected_reward": jnp.sum(jnp.where(counted, expected, 0.0)),
         "instantaneous_regret": jnp.sum(jnp.where(counted, instantaneous, 0.0)),
-        "lookahead_regret": jnp.sum(lookahead),
+        **lookahead,
         "plays": jnp.sum(played, axis=0, dtype=jnp.int32),
         "watched": {
             name: jnp.sum(jnp.where(counted & planned, value.astype(expected.dtype), 0.0))
@@ -205,7 +205,7 @@ class _Gatherer:
 
     def __init__(self) -> None:
         self._parts = collections.defaultdict(list)  # [n, ...] each
-        self._bands = {metric: aggregate.BandBuilder() for metric in METRICS}
+        self._bands = collections.defaultdict(aggregate.BandBuilder)
 
     def add(self, call: Call, measured: dict[str, Array], replications: int, tile: int) -> int:
         """Take in the results of one call; how many of the wanted replications they were."""
@@ -214,23 +214,31 @@ class _Gatherer:
         self._parts["plays"].append(measured["plays"])
         for name, sums in measured["watched"].items():
             self._parts["watched " + name].append(np.sum(sums, axis=1, dtype=np.float64))
-        for metric in METRICS:
-            cumulative = np.cumsum(measured[metric], axis=1, dtype=np.float64)
-            self._parts[metric].append(cumulative[:, -1])
-            self._bands[metric].add(cumulative)
+        for metric, sums in measured.items():
+            if metric in METRICS:
+                cumulative = np.cumsum(sums, axis=1, dtype=np.float64)
+                self._parts[metric].append(cumulative[:, -1])
+                self._bands[metric].add(cumulative)
         return wanted
 
     def totals(self, planned_rounds: int) -> dict:
         """Those of all processes."""
         mine = {name: np.concatenate(parts) for name, parts in self._parts.items()}
-        mine |= {f"band {metric} {name}": x for metric in METRICS for name, x in self._bands[metric].arrays().items()}
+        mine |= {
+            f"band {metric} {name}": x for metric, band in self._bands.items() for name, x in band.arrays().items()
+        }
         everyones = [arrays for arrays in processes.exchange(mine) if "plays" in arrays]
         names = [name for name in everyones[0] if not name.startswith("band ")]
         sums = {name: np.concatenate([arrays[name] for arrays in everyones]) for name in names}
         bands = {
             metric: aggregate.BandBuilder.merged([_under(f"band {metric} ", arrays) for arrays in everyones]).band()
             for metric in METRICS
+            if metric in sums
         }
+        if "lookahead_regret" not in sums:  # one step ahead
+            sums["lookahead_regret"], bands["lookahead_regret"] = (
+                table["instantaneous_regret"] for table in (sums, bands)
+            )
         watched = {name: values / planned_rounds for name, values in _under("watched ", sums).items()}
         return {name: sums[name] for name in (*METRICS, "plays")} | {"bands": bands, "watched": watched}
 

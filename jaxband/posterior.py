@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks, linalg
+from jaxband import checks, linalg, prng
 from jaxband.kernels.base import Kernel, as_kernel, exact_gram, is_traced
 
 RANK_MULTIPLE = 4  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
@@ -211,7 +211,7 @@ def variance_of_sum(posterior: Posterior, arm: int, z: Array) -> Array:
 def sample(key: Array, posterior: Posterior) -> Array:
     """One joint draw of all curves, [K, G]: mean + root ε."""
     root = posterior.root
-    shocks = jax.random.normal(key, root.shape[::2], root.dtype)
+    shocks = prng.normal(key, root.shape[::2])
     return posterior.mean + jax.vmap(_matvec)(root, shocks)
 
 
