@@ -127,7 +127,8 @@ def refresh_if_due(policy: Policy, position: Position, first_round: Array, num_r
 
 def _play_long(policy: Policy, replication: Replication, position: Position, horizon: int) -> tuple[Position, Rounds]:
     """All rounds, with refreshed states in between if there are many."""
-    whole, rest = divmod(horizon, REFRESH_EVERY)
+    whole = (horizon - 1) // REFRESH_EVERY  # at least one round is left for the last stretch
+    rest = horizon - whole * REFRESH_EVERY
     if whole == 0 or not hasattr(policy, "refresh"):
         return play_rounds(policy, replication, position, 0, horizon)
 

@@ -61,9 +61,13 @@ def test_long_runs_refresh_the_posterior(monkeypatch):
     assert refreshed
     np.testing.assert_allclose(often.total_reward, usual.total_reward, atol=1e-3)
     assert (often.plays.sum(axis=1) == 100).all()
-    again = jb.simulate(policy, PROBLEM, jax.random.fold_in(jax.random.key(0), 0), 100)
-    np.testing.assert_array_equal(again.arms, once.arms)
-    np.testing.assert_allclose(again.state.variance, once.state.variance, rtol=1e-3)
+    for horizon in (100, 96, 16):  # 96 and 16: the last stretch is as long as the others
+        refreshed.clear()
+        again = jb.simulate(policy, PROBLEM, jax.random.fold_in(jax.random.key(0), 0), horizon)
+        np.testing.assert_array_equal(again.arms, once.arms[:horizon])
+        assert bool(refreshed) == (horizon > 16)
+        if horizon == 100:
+            np.testing.assert_allclose(again.state.variance, once.state.variance, rtol=1e-3)
     monte_carlo._run_tiles.clear_cache()
 
 

@@ -442,3 +442,14 @@ def test_an_observation_changes_its_arm_only():
     for name in ("mean", "variance", "root", "counts", "sums"):
         changed = np.any(np.asarray(getattr(after, name) != getattr(before, name)).reshape(17, -1), axis=1)
         assert np.flatnonzero(changed).tolist() == [5], name
+
+
+def test_sums_of_policies_do_not_lose_digits():
+    """100,000 rewards of 0.1 at one rest, which plain float32 sums cannot add up; `refresh` takes what they say."""
+
+    def play(state, _):
+        return gp.observe(state, 0, 0, np.float32(0.1), 1.0, compensate=False), None
+
+    state, _ = jax.jit(lambda s: jax.lax.scan(play, s, length=100_000))(gp.prior(KERNEL, 1, 2))
+    np.testing.assert_allclose(np.float64(state.sums[0, 0]) - np.float64(state.sums_error[0, 0]), 1e4, rtol=1e-7)
+    np.testing.assert_allclose(gp.refresh(state, 1.0).mean[0, 0], 0.1, rtol=3e-5)
