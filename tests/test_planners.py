@@ -132,12 +132,12 @@ def test_num_slots_counts_only_the_first_slots(float64, planner, repeats):
 
 
 @pytest.fixture
-def leaves_per_chunk(monkeypatch):
+def look_ups_per_chunk(monkeypatch):
     """A function that sets the chunk size for trees grown from then on, and only within the test."""
     module = sys.modules["jaxband.planners.exhaustive"]  # `jaxband.planners.exhaustive` itself is the function
 
     def set_size(size):
-        monkeypatch.setattr(module, "LEAVES_PER_CHUNK", size)
+        monkeypatch.setattr(module, "LOOK_UPS_PER_CHUNK", size)
         module._tree.cache_clear()
 
     yield set_size
@@ -145,20 +145,20 @@ def leaves_per_chunk(monkeypatch):
 
 
 @pytest.mark.parametrize(("size", "repeats"), [(16, True), (16, False), (1, False)])
-def test_chunked_search_finds_the_same_first_plan(float64, leaves_per_chunk, size, repeats):
+def test_chunked_search_finds_the_same_first_plan(float64, look_ups_per_chunk, size, repeats):
     curves, root, z = random_problems(4, 6, integers=True)
-    whole = compiled(3, repeats)(curves, root, z, TWOS, EXTRA)
-    leaves_per_chunk(size)
-    chunked = compiled.__wrapped__(3, repeats)(curves, root, z, TWOS, EXTRA)
+    whole = compiled(4, repeats)(curves, root, z, TWOS, EXTRA)
+    look_ups_per_chunk(size)
+    chunked = compiled.__wrapped__(4, repeats)(curves, root, z, TWOS, EXTRA)
     jax.tree.map(np.testing.assert_array_equal, whole, chunked)
 
 
-def test_a_tree_larger_than_one_chunk(leaves_per_chunk):
+def test_a_tree_larger_than_one_chunk(look_ups_per_chunk):
     rng = np.random.default_rng(0)
     curves, z = rng.normal(size=(34, 6)), rng.integers(0, 6, 34)
-    chunked = jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)  # 34³ = 39304 leaves
-    leaves_per_chunk(40000)
-    whole = jit(lambda c, rests: exhaustive(3).plan(c, rests))(curves, z)
+    chunked = jit(lambda c, rests: exhaustive(4).plan(c, rests))(curves, z)  # 34³ = 39304 look-ups
+    look_ups_per_chunk(40000)
+    whole = jit(lambda c, rests: exhaustive(4).plan(c, rests))(curves, z)
     jax.tree.map(np.testing.assert_array_equal, whole, chunked)
 
 

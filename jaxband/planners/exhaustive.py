@@ -1,13 +1,16 @@
 """Search of the whole lookahead tree: the mean and variance of all K^d leaves, or of all K!/(K − d)! without repeats.
 
-A leaf is scored by adding, slot by slot, what each play adds given the earlier slots of the same arm (`windows`):
-one table look-up and one addition per node of the tree. Large trees are searched in chunks, one for every choice of
-the leading arms. Of several best leaves the lexicographically first is returned.
+A leaf is a *stem*, the plays up to the last two, and a pair of last plays. What a play adds is looked up by the earlier
+slots of the same arm (`windows`): for a stem, three look-ups per arm (it is played in the last slot but one, in the
+last, in both). All K² pairs are sums of those, so that there are far fewer look-ups than leaves, and leaves are scored
+by plain vector arithmetic over the stems. Large trees are searched in chunks, one for every choice of the leading arms.
+Of several best leaves the lexicographically first is returned.
 """
 
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
@@ -19,7 +22,8 @@ from jaxband import checks
 from jaxband.base import Plan
 from jaxband.planners import windows
 
-LEAVES_PER_CHUNK = 2**15
+LOOK_UPS_PER_CHUNK = 2**14
+SHORT_LOOP = 2**7  # steps on fewer numbers cost less than going round a loop
 MAX_LEAVES = 10**8
 MAX_DEPTH = 20  # a table of 2^d slot sets per arm
 
@@ -57,8 +61,6 @@ class Exhaustive:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
         windows.check_points(points, self.depth)
         self.check(points.shape[0])
-        if self.depth == 1:
-            return best_arm(points[:, 0] if num_slots is None else jnp.where(num_slots > 0, points[:, 0], 0.0))
         return self._search((windows.gains(points, num_slots),), lambda total: total)
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
@@ -76,26 +78,69 @@ class Exhaustive:
     def _search(self, tables: tuple[Array, ...], objective) -> Plan:
         """The leaf with the largest objective(sum of each table along the path). The first table may hold −∞."""
         num_arms = tables[0].shape[0]
+        if self.depth == 1:
+            return best_arm(objective(*(table[:, 1] for table in tables)))
         tree = _tree(num_arms, self.depth, self.repeats)
-        bits, lead_codes = jnp.asarray(tree.lead_bits), jnp.asarray(tree.lead_codes)
 
         def best_below(lead):
-            sums = [jnp.sum(table.ravel()[lead_codes[lead]])[None] for table in tables]
-            below = [_after(table, bits[lead]) for table in tables]
-            if not self.repeats:
-                below[0] = jnp.where((bits[lead] > 0)[:, None], -jnp.inf, below[0])
+            sums, below = tree.enter(lead, tables, self.repeats)
             for codes in tree.levels:
                 sums = [(s[:, None] + table.ravel()[codes]).ravel() for s, table in zip(sums, below, strict=True)]
-            scores = objective(*sums)
-            leaf = jnp.argmax(scores)
-            return scores[leaf], leaf
+            pairs = [_Pairs.after(s, table, tree.stem_codes) for s, table in zip(sums, below, strict=True)]
+            if not self.repeats:
+                pairs[0] = pairs[0].without(tree.stem_plays)
+            stem = jnp.argmax(_best_pairs(pairs, objective)) if len(tree.stems) > 1 else 0
+            scores = objective(*(pair.of_stem(stem) for pair in pairs)).ravel()
+            last = jnp.argmax(scores)
+            return scores[last], stem, last
 
-        if len(tree.leads) == 1:
-            value, leaf = best_below(0)
-            return Plan(tree.arms_of(0, leaf), value, jnp.asarray(True))
-        values, leaves = jax.lax.map(best_below, jnp.arange(len(tree.leads)))
+        if not tree.has_leads:
+            value, stem, last = best_below(0)
+            return Plan(tree.arms_of(0, stem, last), value, jnp.asarray(True))
+        values, stems, lasts = jax.lax.map(best_below, jnp.arange(len(tree.leads)))
         lead = jnp.argmax(values)
-        return Plan(tree.arms_of(lead, leaves[lead]), values[lead], jnp.asarray(True))
+        return Plan(tree.arms_of(lead, stems[lead], lasts[lead]), values[lead], jnp.asarray(True))
+
+
+class _Pairs(NamedTuple):
+    """The sums of one table along all paths: arm i in the last slot but one, arm j in the last, after every stem."""
+
+    first: Array  # [K, stems]; the stem and arm i
+    other: Array  # [K, stems]; arm j ≠ i
+    same: Array  # [K, stems]; arm j = i
+
+    @classmethod
+    def after(cls, stem_sums: Array, table: Array, stem_codes: np.ndarray) -> "_Pairs":
+        entries, last = table.ravel(), table.shape[1] // 2
+        first = stem_sums[None, :] + entries[stem_codes + last // 2]
+        return cls(first, entries[stem_codes + last], entries[stem_codes + last // 2 + last])
+
+    def without(self, played: np.ndarray) -> "_Pairs":
+        """No arm twice, nor those `played` [K, stems] before."""
+        first, other = (jnp.where(played, -jnp.inf, x) for x in (self.first, self.other))
+        return _Pairs(first, other, jnp.full_like(self.same, -jnp.inf))
+
+    def with_first(self, i: Array) -> Array:
+        """[K, stems] over arm j."""
+        is_same = np.arange(self.first.shape[0], dtype=np.int32)[:, None] == i
+        return self.first[i][None, :] + jnp.where(is_same, self.same, self.other)
+
+    def of_stem(self, stem: Array) -> Array:
+        """[K, K] over arms i and j."""
+        first, other, same = (x[:, stem] for x in self)
+        return first[:, None] + jnp.where(np.eye(len(first), dtype=bool), same[None, :], other[None, :])
+
+
+def _best_pairs(pairs: list[_Pairs], objective) -> Array:
+    """The best score after every stem, [stems]."""
+    shape = pairs[0].first.shape
+
+    def add_first(i, best):
+        return jnp.maximum(best, objective(*(pair.with_first(i) for pair in pairs)))
+
+    best = jnp.full(shape, -jnp.inf, pairs[0].first.dtype)
+    best = jax.lax.fori_loop(0, shape[0], add_first, best, unroll=shape[0] * shape[1] <= SHORT_LOOP)
+    return jnp.max(best, axis=0)
 
 
 def best_arm(values: Array) -> Plan:
@@ -115,32 +160,55 @@ def _after(table: Array, bits: Array) -> Array:
 class _Tree(NamedTuple):
     """The shape of the lookahead tree, static. A node's code is arm·2^d + slot set of that arm up to this node."""
 
-    depth: int
-    leads: np.ndarray  # [N, l]; arms of the leading slots, one chunk of leaves each
+    leads: np.ndarray  # [N, l]; arms of the leading slots, one chunk of the tree each
     lead_codes: np.ndarray  # [N, l]; the nodes on the path to each lead
     lead_bits: np.ndarray  # [N, K]; slot set of every arm within each lead
-    levels: tuple[
-        np.ndarray, ...
-    ]  # codes below a lead, one array [parents, children] per slot, as if no arm were in the lead
+    stems: np.ndarray  # [stems, d − l − 2]; arms of the slots between a lead and the last two
+    stem_codes: np.ndarray  # [K, stems]; the code of every arm's slot set within each stem, as if there were no lead
+    stem_plays: np.ndarray  # [K, stems] bool; is the arm in the stem?
+    levels: tuple[np.ndarray, ...]  # codes along the stems, one array [parents, children] per slot
 
-    def arms_of(self, lead: Array, leaf: Array) -> Array:
-        leaves = self.levels[-1].size
-        arms = [jnp.asarray(codes.ravel())[leaf // (leaves // codes.size)] >> self.depth for codes in self.levels]
-        return jnp.concatenate([jnp.asarray(self.leads)[lead], jnp.stack(arms)])
+    @property
+    def has_leads(self) -> bool:
+        return len(self.leads) > 1
+
+    def enter(self, lead: Array, tables: Sequence[Array], repeats: bool) -> tuple[list[Array], list[Array]]:
+        """The sum of each table [K, 2^d] along a lead, [1], and the table as seen from there."""
+        if not self.has_leads:
+            return [jnp.zeros(1, table.dtype) for table in tables], list(tables)
+        bits, codes = jnp.asarray(self.lead_bits)[lead], jnp.asarray(self.lead_codes)[lead]
+        below = [_after(table, bits) for table in tables]
+        if not repeats:
+            below[0] = jnp.where((bits > 0)[:, None], -jnp.inf, below[0])
+        return [jnp.sum(table.ravel()[codes])[None] for table in tables], below
+
+    def arms_of(self, lead: Array, stem: Array, last: Array) -> Array:
+        num_arms = self.stem_codes.shape[0]
+        pair = jnp.stack([last // num_arms, last % num_arms]).astype(jnp.int32)
+        return jnp.concatenate([jnp.asarray(self.leads)[lead], jnp.asarray(self.stems)[stem], pair])
 
 
 @functools.cache
 def _tree(num_arms: int, depth: int, repeats: bool) -> _Tree:
     lead = next(
-        n for n in range(depth) if _num_leaves(num_arms, depth - n, repeats) <= LEAVES_PER_CHUNK or n == depth - 1
+        n
+        for n in range(depth - 1)
+        if num_arms * _num_leaves(num_arms, depth - n - 2, repeats) <= LOOK_UPS_PER_CHUNK or n == depth - 2
     )
-    codes, levels = _grow(num_arms, depth, range(lead), repeats)
-    leads = codes >> depth
-    bits = np.zeros((len(leads), num_arms), np.int32)
-    for slot in range(lead):
-        bits[np.arange(len(leads)), leads[:, slot]] |= 1 << slot
-    _, levels = _grow(num_arms, depth, range(lead, depth), repeats)
-    return _Tree(depth, leads, codes, bits, tuple(levels))
+    lead_codes, _ = _grow(num_arms, depth, range(lead), repeats)
+    stem_codes, levels = _grow(num_arms, depth, range(lead, depth - 2), repeats)
+    leads, stems = lead_codes >> depth, stem_codes >> depth
+    stem_bits = _slot_sets(stems, num_arms, lead).T
+    codes = (np.arange(num_arms, dtype=np.int32) << depth)[:, None] + stem_bits
+    return _Tree(leads, lead_codes, _slot_sets(leads, num_arms, 0), stems, codes, stem_bits > 0, tuple(levels))
+
+
+def _slot_sets(paths: np.ndarray, num_arms: int, first_slot: int) -> np.ndarray:
+    """The slot set of every arm along each path [N, slots], [N, K]."""
+    sets = np.zeros((len(paths), num_arms), np.int32)
+    for i, arms in enumerate(paths.T):
+        sets[np.arange(len(paths)), arms] |= 1 << (first_slot + i)
+    return sets
 
 
 def _grow(num_arms: int, depth: int, slots: range, repeats: bool) -> tuple[np.ndarray, list[np.ndarray]]:
