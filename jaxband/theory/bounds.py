@@ -13,10 +13,10 @@ Each block costs at most α_h ς_h, plus what lies above the confidence bound. `
 "printed"     (4 log((K G)^d (T + d)) · (⌊T/d⌋ + 1) · C · K γ_T)^½  +  π^{5/2} / (3 √2 d)
               single play: C = 1 / log(1 + σ⁻²);  multiple play: 3 d σ⁻² times that
 
-C_s is `variance_per_information`, γ̄ is `information_gain_bound`, v = max k(z, z). The sum of ς_h² needs
-Σ_j γ_{N_j} ≤ K γ̄_{Hd/K}; by Cauchy and Schwarz it meets the sum of α_h², which is 2 H L + 4 log(d^H H!). A block exceeds
-its confidence bound by Σ_i E(M_i − η_i − α ς_i)⁺ ≤ K^d ς_max e^{−α²/2} / √(2π) at most, and Σ h⁻² = π²/6. The
-printed constants are not proved (docs/theory.md): they are here to be compared.
+C_s is `variance_per_information`, γ̄ is `information_gain_bound`, v = max k(z, z). The first term is Σ_h α_h ς_h by
+Cauchy and Schwarz: Σ_h α_h² = 2 H L + 4 log(d^H H!), and Σ_h ς_h² ≤ C Σ_j γ_{N_j} ≤ C K γ̄_{Hd/K}. The second is what
+exceeds the confidence bounds: Σ_i E(M_i − η_i − α ς_i)⁺ ≤ K^d ς_max e^{−α²/2} / √(2π) in a block, and Σ h⁻² = π²/6.
+The printed constants are not proved (docs/theory.md): they are here to be compared.
 """
 
 import math
