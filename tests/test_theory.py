@@ -248,14 +248,25 @@ def test_ucb_z_has_visited_every_pair_by_the_round_its_bound_allows():
 SMALL = (SquaredExponential(2.0), 3, Z_MAX, 0.2)
 
 
-def test_the_bound_of_theorem_1_by_hand():
-    """K = 2, G = 1, d = 2, T = 3, so that H = 2 blocks; white curve of variance 1, σ = 1: γ̄_2 = ½ log 3."""
+@pytest.mark.parametrize(
+    ("repeats", "constant", "deviation"),
+    [(False, 2.0 / math.log(2.0), math.sqrt(2.0)), (True, 8.0 / math.log(3.0), 2.0)],
+)
+def test_the_corrected_bounds_by_hand(repeats, constant, deviation):
+    """K = 2, G = 1, d = 2, T = 3, so that H = 2 blocks; variance 1, σ = 1: γ̄_2 = ½ log 3."""
     widths = sum(2.0 * math.log(2.0**2 * t**2) for t in (2, 4))
-    spread = (2.0 / math.log(2.0)) * 2 * 0.5 * math.log(3.0)
-    above = math.sqrt(2.0) * sum(1.0 / (math.sqrt(2.0 * math.pi) * (2 * h) ** 2) for h in range(1, 10**5))
-    bound = theory.regret_bound_ucb(WHITE, 2, 0, 1.0, 3, 2, repeats=False)
-    assert bound == pytest.approx(math.sqrt(widths * spread) + above, rel=1e-4)
-    assert bound == theory.regret_bound_ts(WHITE, 2, 0, 1.0, 3, 2, repeats=False)  # one rest: the same plans
+    above = deviation * sum(1.0 / (math.sqrt(2.0 * math.pi) * (2 * h) ** 2) for h in range(1, 10**5))
+    bound = theory.regret_bound_ucb(WHITE, 2, 0, 1.0, 3, 2, repeats=repeats)
+    assert bound == pytest.approx(math.sqrt(widths * constant * 2 * 0.5 * math.log(3.0)) + above, rel=1e-4)
+    assert bound == theory.regret_bound_ts(WHITE, 2, 0, 1.0, 3, 2, repeats=repeats)  # one rest: the same plans
+
+
+def test_the_corrected_bound_of_ucb_z_by_hand():
+    spread = 2 * math.sqrt(2 * math.log(12))  # K = 2, G = 6
+    start, horizon = 2 * (1 + 6 + 5 + 4 + 3 + 2 + 1), 10**4
+    visits = 4 * 0.5 * math.sqrt((2 + 6 * math.log(horizon)) * 12 * horizon)
+    by_hand = start * spread + horizon * (2 * 12 / (math.e * horizon**2)) * spread + visits
+    assert theory.regret_bound_ucb_z(WHITE, 2, 5, 0.5, horizon) == pytest.approx(by_hand)
 
 
 def test_the_printed_bounds_by_hand():
