@@ -49,7 +49,7 @@ def measure(name: str, depth: int, repeats: bool, replications: int) -> dict:
     planner = jb.planners.exhaustive(depth, repeats=repeats)
     policy = policy(*SETTING, planner=planner)
     result = jb.monte_carlo(policy, PROBLEM, horizon=HORIZON, replications=replications)
-    bounds = [bound(*SETTING, t, depth, repeats=repeats) for t in result.checkpoints.tolist()]
+    bounds = [bound(*SETTING, t, depth, repeats=repeats) for t in result.checkpoints[some(result)].tolist()]
     printed = bound(*SETTING, HORIZON, depth, repeats=repeats, constants="printed")
     play = "multiple" if repeats else "single"
     return row(f"{depth}{name}", "-" if depth == 1 else play, result, bounds, printed)
@@ -59,7 +59,8 @@ def measure_ucb_z(replications: int) -> dict:
     policy = jb.policies.ucb_z(NUM_ARMS, Z_MAX, NOISE, horizon=HORIZON)
     result = jb.monte_carlo(policy, PROBLEM, horizon=HORIZON, replications=replications)
     printed = theory.regret_bound_ucb_z(*SETTING, HORIZON, constants="printed")
-    return row("UCB-Z", "-", result, [theory.regret_bound_ucb_z(*SETTING, HORIZON)], printed)
+    bounds = [theory.regret_bound_ucb_z(*SETTING, t) for t in result.checkpoints[some(result)].tolist()]
+    return row("UCB-Z", "-", result, bounds, printed)
 
 
 def row(name: str, play: str, result: jb.Result, bounds: list[float], printed: float) -> dict:
@@ -72,10 +73,15 @@ def row(name: str, play: str, result: jb.Result, bounds: list[float], printed: f
         "corrected_bound": bounds[-1],
         "printed_bound": printed,
         "seconds": result.wall_seconds,
-        "rounds": result.checkpoints.tolist(),
-        "regret_by_round": np.asarray(result.bands["lookahead_regret"].mean).tolist(),
-        "bound_by_round": bounds,
+        "rounds": result.checkpoints[some(result)].tolist(),
+        "regret_by_round": result.bands["lookahead_regret"].mean[some(result)].round(2).tolist(),
+        "bound_by_round": [round(b, 2) for b in bounds],
     }
+
+
+def some(result: jb.Result) -> np.ndarray:
+    """Checkpoints for the plot, evenly on the logarithmic axis; the last one is the horizon."""
+    return np.unique(np.geomspace(1, len(result.checkpoints), 14).round().astype(int)) - 1
 
 
 def any_policy(horizon: int) -> float:
@@ -144,20 +150,20 @@ def show(found: dict) -> None:
 
 def draw(rows: list[dict]) -> bytes:
     """One panel per policy: measured regret and bound against the round, for multiple play."""
-    figure, axes = plots.pyplot().subplots(1, 2, figsize=(9.0, 4.0), sharey=True, layout="constrained")
+    figure, axes = plots.pyplot().subplots(1, 2, figsize=(10.0, 3.8), sharey=True, layout="constrained")
     for axis, name in zip(axes, POLICIES, strict=True):
         lines = [line for line in rows if line["policy"][1:] == name and line["play"] != "single"]
         for colour, line in zip(plots.COLOURS, lines, strict=False):
             axis.plot(line["rounds"], line["bound_by_round"], color=colour, linestyle="--")
             axis.plot(line["rounds"], line["regret_by_round"], color=colour, label=f"d = {line['policy'][0]}")
         rounds = lines[0]["rounds"]
-        axis.plot(rounds, [any_policy(t) for t in rounds], color="grey", linestyle=":", label="no policy exceeds")
-        axis.plot([], [], color="black", linestyle="--", label="bound, corrected")
+        axis.plot(rounds, [any_policy(t) for t in rounds], color="grey", linestyle=":", label="bound for any policy")
+        axis.plot([], [], color="black", linestyle="--", label="bound of the theorem")
         axis.plot([], [], color="black", label="measured")
-        axis.set(title=f"d{name}", xlabel="round", xscale="log", yscale="log")
+        axis.set(title=f"d{name}, multiple play", xlabel="round", xscale="log", yscale="log")
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("cumulative lookahead regret")
-    axes[1].legend(frameon=False, fontsize="small", loc="lower right")
+    figure.legend(*axes[0].get_legend_handles_labels(), frameon=False, loc="outside right center")
     return plots.png(figure)
 
 
