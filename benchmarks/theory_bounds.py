@@ -133,11 +133,13 @@ def show(found: dict) -> None:
     print(f"{'N':>5}{'greedy':>9}{'γ_N ≤':>9}")
     for line in found["information"]:
         print(f"{line['plays']:>5}{line['greedy']:>9.2f}{line['bound']:>9.2f}")
-    print(f"\n{'policy':<10}{'play':<10}{'regret':>8}{'± s.e.':>8}{'corrected':>11}{'printed':>9}{'seconds':>9}")
+    names = f"{'regret':>8}{'± s.e.':>8}{'corrected':>11}{'/ regret':>10}{'printed':>9}{'seconds':>9}"
+    print(f"\n{'policy':<10}{'play':<10}{names}")
     for line in found["regret"]:
         print(
             f"{line['policy']:<10}{line['play']:<10}{line['regret']:>8.1f}{line['standard_error']:>8.1f}"
-            f"{line['corrected_bound']:>11,.0f}{line['printed_bound']:>9,.0f}{line['seconds']:>9.1f}"
+            f"{line['corrected_bound']:>11,.0f}{line['corrected_bound'] / line['regret']:>10.1f}"
+            f"{line['printed_bound']:>9,.0f}{line['seconds']:>9.1f}"
         )
     print(f"any policy: {found['any_policy']:,.0f}")
     print(f"\n{'printed':<30}{'example':<34}{'value':>8}{'printed':>9}{'corrected':>11}")
