@@ -35,7 +35,11 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     reproduce = commands.add_parser("reproduce", help="the paper's tables and figures, next to what the paper prints")
     experiments = reproduce.add_subparsers(required=True, metavar="EXPERIMENT")
-    for name, what in (("table1", "total reward, l = 5 (Table 1)"), ("lengthscales", "the same for l = 2.5 and 7.5")):
+    for name, what in (
+        ("table1", "total reward, l = 5 (Table 1)"),
+        ("lengthscales", "the same for l = 2.5 and 7.5"),
+        ("figure4", "cumulative regret of all four policies, l = 5, 2.5 and 7.5 (Figure 4)"),
+    ):
         command = _add_experiment(experiments, name, what, _run_rewards, replications=500)
         command.add_argument(
             "--protocol", choices=PROTOCOLS, help="run only this one (default: published, as-written beside)"

@@ -157,23 +157,11 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
     root = L R⁻¹, mean = root q. An orthogonal factorisation is accurate where the normal equations (I + LᵀDL) and one
     observation per rest are not, once some rests are seen 10⁵ times and others never.
     """
-    checks.scalar("noise", noise)
-    checks.positive("noise", noise)
-
-    def rebuild(prior_root, counts, sums):
-        rank = prior_root.shape[1]
-        counts = counts.astype(prior_root.dtype)
-        weights = jnp.sqrt(counts) / noise
-        average = sums / jnp.maximum(counts, 1.0)
-        seen = weights[:, None] * jnp.concatenate([prior_root, average[:, None]], axis=1)
-        rows = jnp.concatenate([seen, jnp.eye(rank, rank + 1, dtype=seen.dtype)])
-        factor = linalg.triangular_factor(rows)
-        root = linalg.divide_by_triangle(prior_root, factor[:rank, :rank])
-        return jnp.sum(root * factor[:rank, rank][None, :], axis=1), root
-
-    num_points = posterior.counts.shape[1]
-    prior_root = _as_root(posterior.prior_columns, num_points)
-    mean, root = jax.vmap(rebuild)(prior_root, posterior.counts, posterior.sums - posterior.sums_error)
+    factors = _factors(posterior, noise)  # [K, r + 1, r + 1]
+    prior_root = _as_root(posterior.prior_columns, posterior.counts.shape[1])
+    root = jax.vmap(lambda prior, factor: linalg.divide_by_triangle(prior, factor[:-1, :-1]))(prior_root, factors)
+    mean = jnp.sum(root * factors[:, None, :-1, -1], axis=2)
+    num_points = mean.shape[1]
     means, columns = jnp.pad(mean, ((0, 0), (0, _padded(num_points) - num_points))), _as_columns(root)
     return posterior._replace(
         means=means,
@@ -182,6 +170,32 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
         means_error=jnp.zeros_like(means),
         columns_error=jnp.zeros_like(columns),
     )
+
+
+def evidence(posterior: Posterior, noise: Array) -> Array:
+    """How well the prior explains what was seen: its log marginal likelihood, up to what no prior can change.
+
+    From the factor of `refresh`: −½ ln det(I + LᵀDL) = −Σ ln |R_ii|, and the last R_ii² is the least sum of squares.
+    """
+    diagonals = jnp.abs(jnp.diagonal(_factors(posterior, noise), axis1=1, axis2=2))  # [K, r + 1]
+    return -jnp.sum(jnp.log(diagonals[:, :-1])) - 0.5 * jnp.sum(diagonals[:, -1] ** 2)
+
+
+def _factors(posterior: Posterior, noise: Array) -> Array:
+    """The triangular factor of every arm's least-squares problem, right-hand side included: [K, r + 1, r + 1]."""
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+
+    def factor(prior_root, counts, sums):
+        rank = prior_root.shape[1]
+        counts = counts.astype(prior_root.dtype)
+        weights = jnp.sqrt(counts) / noise
+        average = sums / jnp.maximum(counts, 1.0)
+        seen = weights[:, None] * jnp.concatenate([prior_root, average[:, None]], axis=1)
+        return linalg.triangular_factor(jnp.concatenate([seen, jnp.eye(rank, rank + 1, dtype=seen.dtype)]))
+
+    prior_root = _as_root(posterior.prior_columns, posterior.counts.shape[1])
+    return jax.vmap(factor)(prior_root, posterior.counts, posterior.sums - posterior.sums_error)
 
 
 def mean(posterior: Posterior) -> Array:

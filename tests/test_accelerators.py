@@ -17,6 +17,8 @@ POLICIES = {
     "rgp_ts, subset": lambda: jb.policies.rgp_ts(*SHAPE, planner=jb.planners.subset(3)),
     "rgp_ts, optimistic": lambda: jb.policies.rgp_ts(*SHAPE, planner=jb.planners.optimistic(2, 20)),
     "ucb_z": lambda: jb.policies.ucb_z(K, Z_MAX, NOISE, horizon=HORIZON),
+    "rgp_ts, learning": lambda: jb.policies.rgp_ts(*SHAPE, learn=3),
+    "rogue_ucb_tuned": lambda: jb.policies.rogue_ucb_tuned("gamma", K, Z_MAX, NOISE),
     "oracle": lambda: jb.policies.oracle(K, Z_MAX, planner=jb.planners.subset(2)),
     "random": lambda: jb.policies.random(K),
     "round_robin": lambda: jb.policies.round_robin(K),

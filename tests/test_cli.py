@@ -27,7 +27,7 @@ def test_table1_reproduces_the_printed_totals(table1):
     errors for the GP cells and 2.4 for UCB-Z's logistic cell: below 2 % for another seed; this seed is fixed.
     """
     _, document = table1
-    done = [cell for cell in document["cells"] if cell["status"] == "done"]
+    done = [cell for cell in document["cells"] if cell["policy"] != "RogueUCB-Tuned"]
     assert len(done) == 6
     for cell in done:
         assert abs(cell["mean"] - cell["paper"]) < 3.0, cell
@@ -35,11 +35,11 @@ def test_table1_reproduces_the_printed_totals(table1):
         assert cell["difference"] == pytest.approx(cell["mean"] - cell["paper"])
 
 
-def test_rogue_says_that_it_is_not_there_yet(table1):
+def test_a_rogue_that_sees_its_data_beats_the_printed_one_on_gamma_curves(table1):
     _, document = table1
-    rogue = [cell for cell in document["cells"] if cell["policy"] == "RogueUCB-Tuned"]
-    assert [cell["status"] for cell in rogue] == ["not yet", "not yet"]
-    assert all(cell["mean"] is None and cell["paper"] > 0 for cell in rogue)
+    rogue = {cell["setting"]: cell["mean"] for cell in document["cells"] if cell["policy"] == "RogueUCB-Tuned"}
+    assert 425 < rogue["logistic"] < 475
+    assert rogue["gamma"] > 138 > 132.7  # printed
 
 
 def test_plots_are_written_whole(table1):

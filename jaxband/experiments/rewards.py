@@ -1,4 +1,5 @@
-"""The paper's tables of total reward: Table 1 (l = 5) and the appendix's two (l = 2.5 and l = 7.5)."""
+"""The paper's four policies on its parametric curves: tables of total reward (Table 1 and the appendix's two), regret
+over time (Figure 4 and the appendix's two)."""
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from jaxband.experiments.report import Report
 from jaxband.kernels import SquaredExponential
 from jaxband.monte_carlo import Result, monte_carlo
 
-LENGTHSCALES = {"table1": (5.0,), "lengthscales": (2.5, 7.5)}  # of the policies' kernels
+LENGTHSCALES = {"table1": (5.0,), "lengthscales": (2.5, 7.5), "figure4": (5.0, 2.5, 7.5)}  # of the policies' kernels
 PICTURES = {"total_reward": "cumulative reward", "instantaneous_regret": "cumulative instantaneous regret"}
 
 
@@ -23,7 +24,7 @@ class Cell(NamedTuple):
     lengthscale: float | None  # None for policies without a kernel
     protocol: str
     printed: paper.Printed
-    result: Result | None  # None: this policy is not implemented yet
+    result: Result
 
 
 def run(experiment: str, protocol: str | None, replications: int, seed: int, announce: Callable[[str], None]) -> Report:
@@ -39,11 +40,9 @@ def run(experiment: str, protocol: str | None, replications: int, seed: int, ann
 
 
 def _run_cell(setting, policy, lengthscale, protocol, replications, seed) -> Cell:
-    played = _policy(policy, lengthscale, protocol)
+    played = _policy(policy, setting, lengthscale, protocol)
     problem = Problem(paper.curves(setting), noise=paper.NOISE)
-    result = played and monte_carlo(
-        played, problem, horizon=paper.HORIZON, replications=replications, seed=seed, progress=False
-    )
+    result = monte_carlo(played, problem, horizon=paper.HORIZON, replications=replications, seed=seed, progress=False)
     return Cell(setting, policy, lengthscale, protocol, paper.TOTAL_REWARD[setting, policy, lengthscale], result)
 
 
@@ -63,7 +62,7 @@ def _report(experiment: str, cells: dict[str, list[Cell]], replications: int, se
     for index, cell in enumerate(document["cells"]):
         others = [_interval(others[index], "mean", "low", "high") for others in document["beside"].values()]
         printed, ours = _interval(cell, "paper", "paper_low", "paper_high"), _interval(cell, "mean", "low", "high")
-        difference = f"{cell['difference']:+.1f}" if cell["status"] == "done" else ""
+        difference = f"{cell['difference']:+.1f}"
         rows.append((cell["setting"], _label(cell["policy"], cell["lengthscale"]), printed, ours, difference, *others))
     return Report(
         document,
@@ -71,28 +70,39 @@ def _report(experiment: str, cells: dict[str, list[Cell]], replications: int, se
         columns=("setting", "policy", "paper", f"ours, {first}", "difference", *document["beside"]),
         rows=rows,
         remarks=(),
-        pictures={f"{metric}.png": _picture(shown, metric, first) for metric in PICTURES},
+        pictures=_pictures(experiment, shown, first),
     )
+
+
+def _pictures(experiment: str, cells: Sequence[Cell], protocol: str) -> dict[str, Callable[[], bytes]]:
+    """Reward and regret over time; for Figure 4, regret, one picture per lengthscale."""
+    if experiment != "figure4":
+        return {f"{metric}.png": _picture(cells, metric, protocol) for metric in PICTURES}
+    return {
+        f"regret_l{lengthscale:g}.png": _picture(
+            [cell for cell in cells if cell.lengthscale in (lengthscale, None)], "instantaneous_regret", protocol
+        )
+        for lengthscale in LENGTHSCALES[experiment]
+    }
 
 
 def _picture(cells: Sequence[Cell], metric: str, protocol: str) -> Callable[[], bytes]:
     panels = {setting: [] for setting in paper.FAMILIES}
     for cell in cells:
-        if cell.result is not None:
-            line = (_label(cell.policy, cell.lengthscale), cell.result.checkpoints, cell.result.bands[metric])
-            panels[cell.setting].append(line)
+        line = (_label(cell.policy, cell.lengthscale), cell.result.checkpoints, cell.result.bands[metric])
+        panels[cell.setting].append(line)
     return lambda: plots.cumulative(panels, PICTURES[metric], f"{protocol} protocol")
 
 
 def _interval(cell: dict, mean: str, low: str, high: str) -> str:
-    if cell[mean] is None:
-        return cell["status"]
     return f"{cell[mean]:.1f} ({cell[low]:.1f}, {cell[high]:.1f})"
 
 
 def _as_json(cell: Cell) -> dict:
-    """A cell as the command line prints it; `mean`, `low` and `high` are null for a policy that is not there yet."""
-    row = {
+    """A cell as the command line prints it."""
+    reward = cell.result.summary()["total_reward"]
+    regret = cell.result.summary()["instantaneous_regret"]
+    return {
         "setting": cell.setting,
         "policy": cell.policy,
         "lengthscale": cell.lengthscale,
@@ -100,13 +110,6 @@ def _as_json(cell: Cell) -> dict:
         "paper": cell.printed.mean,
         "paper_low": cell.printed.low,
         "paper_high": cell.printed.high,
-    }
-    if cell.result is None:
-        return row | {"status": "not yet", "mean": None, "low": None, "high": None}
-    reward = cell.result.summary()["total_reward"]
-    regret = cell.result.summary()["instantaneous_regret"]
-    return row | {
-        "status": "done",
         "mean": reward.mean,
         "standard_error": reward.standard_error,
         "low": reward.low,
@@ -122,10 +125,10 @@ def _label(policy: str, lengthscale: float | None) -> str:
 
 def _columns(experiment: str) -> list[tuple[str, float | None]]:
     with_kernel = [(policy, l) for policy in ("1RGP-UCB", "1RGP-TS") for l in LENGTHSCALES[experiment]]
-    return with_kernel + ([("RogueUCB-Tuned", None), ("UCB-Z", None)] if experiment == "table1" else [])
+    return with_kernel + ([] if experiment == "lengthscales" else [("RogueUCB-Tuned", None), ("UCB-Z", None)])
 
 
-def _policy(name: str, lengthscale: float | None, protocol: str):
+def _policy(name: str, setting: str, lengthscale: float | None, protocol: str):
     options = PROTOCOLS[protocol](paper.NUM_ARMS)
     shape = {"num_arms": paper.NUM_ARMS, "z_max": paper.Z_MAX, "noise": paper.NOISE}
     match name:
@@ -133,7 +136,7 @@ def _policy(name: str, lengthscale: float | None, protocol: str):
             return policies.rgp_ucb(SquaredExponential(lengthscale), **shape, **options["rgp_ucb"])
         case "1RGP-TS":
             return policies.rgp_ts(SquaredExponential(lengthscale), **shape, **options["rgp_ts"])
+        case "RogueUCB-Tuned":
+            return policies.rogue_ucb_tuned(setting, **shape, **options["rogue_ucb_tuned"])
         case "UCB-Z":
             return policies.ucb_z(**shape, horizon=paper.HORIZON)
-        case _:
-            return None

@@ -63,6 +63,20 @@ class Product(Kernel):
         return self.left(x, y) * self.right(x, y)
 
 
+@record()
+class Stretched(Kernel):
+    """k(x / factor, y / factor): the same curves, `factor` times as slow."""
+
+    kernel: Kernel
+    factor: float
+
+    def __post_init__(self):
+        checks.positive("factor", self.factor)
+
+    def __call__(self, x, y):
+        return self.kernel(x / self.factor, y / self.factor)
+
+
 def as_kernel(value) -> Kernel:
     """Kernels as they are; a number as the constant kernel of that variance."""
     if isinstance(value, Kernel):

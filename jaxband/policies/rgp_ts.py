@@ -11,6 +11,7 @@ from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
+from jaxband.policies.learning import Learning, learning
 from jaxband.posterior import Posterior
 
 
@@ -22,9 +23,10 @@ def rgp_ts(
     *,
     planner: Planner | None = None,
     commit: int | None = None,
+    learn: int | None = None,
     noisy_variance: bool = False,
     warm_up: int = 0,
-) -> "RgpTs":
+) -> "RgpTs | Learning":
     """Thompson sampling with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
 
     `noisy_variance` draws from the predictive distribution of a reward instead of the curve's, as the printed
@@ -41,7 +43,8 @@ def rgp_ts(
         raise ValueError(
             f"noisy_variance must be False for depth > 1, got depth {planner.depth}; curves are drawn jointly there"
         )
-    return RgpTs(prior, as_number(noise), as_number(noisy_variance), as_count(warm_up), planner, commit)
+    policy = RgpTs(prior, as_number(noise), as_number(noisy_variance), as_count(warm_up), planner, commit)
+    return learning(policy, kernel, z_max, learn)
 
 
 @record("planner", "commit")

@@ -12,6 +12,7 @@ from jaxband.planners import exhaustive
 from jaxband.planners.exhaustive import best_arm
 from jaxband.policies import confidence
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
+from jaxband.policies.learning import Learning, learning
 from jaxband.posterior import Posterior
 
 
@@ -23,17 +24,19 @@ def rgp_ucb(
     *,
     planner: Planner | None = None,
     commit: int | None = None,
+    learn: int | None = None,
     alpha: Callable = confidence.as_written,
     alpha_scale: float = 1.0,
     noisy_variance: bool = False,
     warm_up: int = 0,
-) -> "RgpUcb":
+) -> "RgpUcb | Learning":
     """Upper confidence bounds with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
 
-    `commit` plays are made before planning again (None: the whole plan). The last four arguments tell the protocols
-    apart: the schedule `alpha` and a factor on it, whether the noise of the d rewards is added to ς²
-    (`noisy_variance`), and how many rounds first play arms 0, 1, 2, … in turn. The defaults are the paper as
-    written; `experiments.protocols` has both.
+    `commit` plays are made before planning again (None: the whole plan). With `learn` = n the kernel is only where the
+    policy starts: its lengthscale and variance are fitted to the rewards after every n plans (`policies.learning`).
+    The last four arguments tell the protocols apart: the schedule `alpha` and a factor on it, whether the noise of the
+    d rewards is added to ς² (`noisy_variance`), and how many rounds first play arms 0, 1, 2, … in turn. The defaults
+    are the paper as written; `experiments.protocols` has both.
 
     >>> from jaxband.kernels import SquaredExponential
     >>> rgp_ucb(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1, planner=exhaustive(3)).commit
@@ -47,7 +50,7 @@ def rgp_ucb(
         raise ValueError(f"{what}, which plans for known or sampled curves; use planners.subset here, or rgp_ts")
     checks.scalar("alpha_scale", alpha_scale)
     checks.non_negative("alpha_scale", alpha_scale)
-    return RgpUcb(
+    policy = RgpUcb(
         prior,
         as_number(noise),
         alpha(*prior.counts.shape, planner.depth),
@@ -57,6 +60,7 @@ def rgp_ucb(
         planner,
         commit,
     )
+    return learning(policy, kernel, z_max, learn)
 
 
 @record("planner", "commit")

@@ -4,11 +4,13 @@
 This is what the paper's experiments ran; the formula printed in its section 7 does not match its table of θ.
 """
 
+import functools
+
 import jax.numpy as jnp
 from jax import Array
 
 from jaxband import checks
-from jaxband.recovery.parametric import tabulate
+from jaxband.recovery.parametric import Family, tabulate
 
 
 def gamma(theta: Array, z_max: int, *, reflection: float | None = None) -> Array:
@@ -29,4 +31,11 @@ def value(theta: Array, z: Array, reflection: float) -> Array:
     """f(z) for one arm's θ [3]; from logarithms, as w^θ0 overflows for large θ0."""
     w = reflection - jnp.asarray(z)
     exponent, rate, height = theta
-    return height * jnp.exp(exponent * jnp.log(w * rate / exponent) - rate * w + exponent)
+    return height * jnp.exp(exponent * (jnp.log(w) + jnp.log(rate) - jnp.log(exponent)) - rate * w + exponent)
+
+
+@functools.cache  # the same function for the same reflection, so that policies built twice share a compilation
+def family(z_max: int, reflection: float | None = None) -> Family:
+    """For policies that know the form of the curves but not θ, with the paper's bounds."""
+    reflection = float(z_max + 1 if reflection is None else reflection)
+    return Family(functools.partial(value, reflection=reflection), ((0.1, 30.0), (0.1, 0.8), (0.1, 1.0)))

@@ -4,7 +4,7 @@ import jax.numpy as jnp
 from jax import Array
 from jax.nn import sigmoid
 
-from jaxband.recovery.parametric import tabulate
+from jaxband.recovery.parametric import Family, tabulate
 
 
 def logistic(theta: Array, z_max: int) -> Array:
@@ -19,3 +19,8 @@ def logistic(theta: Array, z_max: int) -> Array:
 def value(theta: Array, z: Array) -> Array:
     """f(z) for one arm's θ [3]."""
     return theta[0] * sigmoid(theta[1] * (jnp.asarray(z) - theta[2]))
+
+
+def family(z_max: int) -> Family:
+    """For policies that know the form of the curves but not θ; heights and steepnesses in [0.1, 1], as in the paper."""
+    return Family(value, ((0.1, 1.0), (0.1, 1.0), (0.1, float(max(z_max, 1)))))

@@ -1,0 +1,456 @@
+"""RogueUCB-Tuned (Mintz et al.): the curves are known up to θ, and every arm is as good as its data let it be.
+
+With N plays of an arm, θ̂ their maximum-likelihood fit and KL = (f(θ, z) − f(θ̂, z))² / (2σ²), its index at rest z is
+
+    max_θ f(θ, z)   subject to   (1/N) Σ KL ≤ √(min(η/4, S(θ)) · ln t / N),   S(θ) = (1/N²) gᵀ H⁻¹ g,
+
+sums over its plays, g the gradient of Σ KL in θ, H the Fisher information of the plays at θ̂, η the largest KL there can
+be. Counts and sums per rest are all that matters. Both problems are solved globally in practice: the best point of a
+table of θ, then Gauss–Newton steps from there. One parameter of most families is a height, f(θ, z) = height · shape(z);
+then the table holds shapes, and the best height of each is found by itself, as everything is a polynomial in it.
+With q = Σ KL the constraint is q² / (N min(η/4, S)) ≤ ln t. What the table has to say for an arm changes when it is
+played, and a little as t grows: it is kept for the ln t of its last play, and for one `LATER`.
+"""
+
+import functools
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxband import checks
+from jaxband.base import record
+from jaxband.planners.exhaustive import best_arm
+from jaxband.policies.gaussian import as_count, as_number
+from jaxband.recovery import FAMILIES, Family
+
+TABLE_POINTS = 900  # of θ, or of shapes
+HEIGHTS = np.linspace(0.0, 1.0, 13) ** 2  # tried for every shape, between the best fit and the highest possible
+LATER = 0.5
+FIT_STEPS = 12
+REFINE_STEPS = 8
+CANDIDATES = 3  # arms whose index is refined before one is chosen
+DAMPINGS = (1e-6, 1e-3, 1e-1, 1e1)  # of a Gauss–Newton step, relative to the mean curvature
+REACHES = (1.5, 0.5)  # lengths tried in every step
+RIDGE = 1e-6  # relative to the mean curvature: a direction in θ that no play tells anything about
+
+
+def rogue_ucb_tuned(
+    family: str | Family,
+    num_arms: int,
+    z_max: int,
+    noise: float,
+    *,
+    largest_divergence: float | None = None,
+    warm_up: int | None = None,
+) -> "RogueUcbTuned":
+    """The parametric baseline; `family` is a name ("logistic", "gamma", "exponential") or a `recovery.Family`.
+
+    `largest_divergence` is η (default 1/(2σ²): curves span [0, 1]). The first `warm_up` rounds play arms 0, 1, 2, … in
+    turn (default: each once, as the index needs data).
+
+    >>> rogue_ucb_tuned("logistic", num_arms=10, z_max=30, noise=0.1).num_arms
+    10
+    """
+    num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
+    z_max = checks.whole_number("z_max", z_max, minimum=0)
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+    if isinstance(family, str):
+        family = FAMILIES[checks.one_of("family", family, FAMILIES)](z_max)
+    if not isinstance(family, Family):
+        raise TypeError(f"family must be a recovery.Family or one of {', '.join(FAMILIES)}, got {family!r}")
+    if largest_divergence is None:
+        largest_divergence = (
+            0.5 / np.asarray(noise, float) ** 2 if checks.concrete(noise) is not None else 0.5 / noise**2
+        )
+    checks.positive("largest_divergence", largest_divergence)
+    warm_up = num_arms if warm_up is None else checks.whole_number("warm_up", warm_up, minimum=0)
+    table = _tabulate(family, z_max + 1)
+    return RogueUcbTuned(
+        table, as_number(noise), as_number(largest_divergence), as_count(warm_up), family, num_arms, z_max
+    )
+
+
+class Table(NamedTuple):
+    """Points x = (θ − low)/(high − low) all over the box, with their curves; if there is a height, at height 1."""
+
+    points: Array  # [M, p]
+    values: Array  # [G, M]
+    slopes: Array  # [p, G, M]; derivatives in x
+    products: Array  # [G, p·M]; value² and value · each slope but the height's; of use if there is a height
+    factors: Array  # [G, p·M]; value and each slope but the height's
+
+
+class History(NamedTuple):
+    counts: Array  # [K, G]
+    sums: Array  # [K, G]
+    best_fit: Array  # [K, p]; x̂
+    log_t: Array  # [K]; when the arm was last played
+    heights: Array  # [2, K, M]; the largest admissible height of each table point then and `LATER`; −∞ if there is none
+
+
+class Fitted(NamedTuple):
+    """What the constraint of one arm is made of."""
+
+    weights: Array  # [G]; counts / σ²
+    curve: Array  # [G]; f(θ̂, ·)
+    factor: list[list[Array]]  # of H, in x
+    num_plays: Array  # at least 1
+
+
+@record("family", "num_arms", "z_max")
+class RogueUcbTuned:
+    table: Table
+    noise: Array
+    largest_divergence: Array
+    warm_up: Array
+    family: Family
+    num_arms: int
+    z_max: int
+
+    depth = commit = 1
+
+    def init(self, key: Array) -> History:
+        num_points, num_parameters = self.table.points.shape
+        zeros = jnp.zeros((self.num_arms, self.z_max + 1))
+        centres = jnp.full((self.num_arms, num_parameters), 0.5)
+        highest = 1.0 if self.family.height is None else self.family.bounds[self.family.height][1]
+        heights = jnp.full((2, self.num_arms, num_points), highest)
+        return History(zeros, zeros, centres, jnp.zeros(self.num_arms), heights)
+
+    def plan(self, key: Array, state: History, z: Array, t: Array) -> Array:
+        """The arm of largest index. Only arms that are among the best by the table are refined: half the time saved."""
+        log_t, starts, indices = self._in_table(state, z, t)
+        _, likely = jax.lax.top_k(indices, min(CANDIDATES, self.num_arms))
+
+        def refined(arm):
+            return self._refine(starts[arm], indices[arm], state.counts[arm], state.best_fit[arm], z[arm], log_t)
+
+        values = jax.vmap(refined)(likely)
+        return likely[best_arm(values).arms]
+
+    def update(self, state: History, arm: Array, z: Array, reward: Array) -> History:
+        counts, sums = state.counts.at[arm, z].add(1.0), state.sums.at[arm, z].add(reward)
+        best_fit = self.fit(counts[arm], sums[arm], state.best_fit[arm])
+        log_t = jnp.log(jnp.sum(counts) + 1.0)  # of the next round
+        heights = self.admissible_heights(counts[arm], best_fit, jnp.stack([log_t, log_t + LATER]))
+        chosen = np.arange(self.num_arms, dtype=np.int32) == arm
+        return History(
+            counts,
+            sums,
+            jnp.where(chosen[:, None], best_fit[None, :], state.best_fit),
+            jnp.where(chosen, log_t, state.log_t),
+            jnp.where(chosen[None, :, None], heights[:, None, :], state.heights),
+        )
+
+    def indices(self, state: History, z: Array, t: Array) -> Array:
+        """The upper confidence of every arm at rests z [K] in round t = 0, 1, …, [K]."""
+        log_t, starts, indices = self._in_table(state, z, t)
+        return jax.vmap(lambda *arm: self._refine(*arm, log_t))(starts, indices, state.counts, state.best_fit, z)
+
+    def admissible_heights(self, counts: Array, best_fit: Array, log_t: Array) -> Array:
+        """The largest admissible height of each table point at each ln t, [n, M] for [n]; −∞ if there is none.
+
+        Without a height parameter: 1 if the point is admissible.
+        """
+        fitted = self._fitted(counts, best_fit)
+        if self.family.height is None:
+            needed = self._needed(fitted, self.table.values, list(self.table.slopes))
+            return jnp.where(needed[None, :] <= log_t[:, None], 1.0, -jnp.inf)
+        needed_of, fits, highest = self._along_heights(fitted, log_t[-1])
+        best = jnp.full((log_t.shape[0], self.table.points.shape[0]), -jnp.inf)
+        for part in HEIGHTS:
+            height = fits + part * (highest - fits)
+            best = jnp.where(needed_of(height)[None, :] <= log_t[:, None], height, best)
+        return best
+
+    def _along_heights(self, fitted: Fitted, log_t: Array) -> tuple[Callable[[Array], Array], Array, Array]:
+        """For all shapes [M]: `_needed` by height; the height that fits best; one above all that are admissible."""
+        low, high = self.family.bounds[self.family.height]
+        square, *squares = _sums(fitted.weights, self.table.products, len(self.family.bounds))
+        cross, *crosses = _sums(fitted.weights * fitted.curve, self.table.factors, len(self.family.bounds))
+        own = jnp.sum(fitted.weights * fitted.curve**2)
+
+        def needed(height):
+            divergence = 0.5 * (height * (height * square - 2.0 * cross) + own)
+            gradient = [height * (height * a - b) for a, b in zip(squares, crosses, strict=True)]
+            gradient.insert(self.family.height, (high - low) * (height * square - cross))
+            return self._log_t_needed(fitted, jnp.maximum(divergence, 0.0), gradient)
+
+        most = jnp.sqrt(fitted.num_plays * self.largest_divergence / 4.0 * log_t)  # of q, whatever S
+        fits = cross / jnp.maximum(square, 1e-30)
+        beyond = jnp.sqrt(jnp.maximum(fits**2 - (own - 2.0 * most) / jnp.maximum(square, 1e-30), 0.0))
+        return needed, jnp.clip(fits, low, high), jnp.clip(fits + beyond, low, high)
+
+    def fit(self, counts: Array, sums: Array, guess: Array) -> Array:
+        """The maximum-likelihood x̂ [p] of one arm: least squares of its averages."""
+        averages = sums / jnp.maximum(counts, 1.0)
+        start = self._best_in_table(averages, counts)
+
+        def improve(_, x):
+            values, slopes = self._curve(x)
+            force = [-jnp.sum(slope * counts * (values - averages)) for slope in slopes]
+            curvature = _products(slopes, counts)
+            unit = _mean(curvature)
+            steps = [_step_within(x, _with_ridge(curvature, damping * unit), force) for damping in DAMPINGS]
+            trials = [x, *(_clipped(x, step) for step in steps)]
+            losses = [_misfit(self._values(trial)[:, None], averages, counts)[0] for trial in trials]
+            return _first_of_least(losses, trials)
+
+        ends = jax.vmap(lambda x: jax.lax.fori_loop(0, FIT_STEPS, improve, x))(jnp.stack([start, guess]))
+        losses = [_misfit(self._values(end)[:, None], averages, counts)[0] for end in ends]
+        return _first_of_least(losses, list(ends))
+
+    def _best_in_table(self, averages: Array, counts: Array) -> Array:
+        """The table point of least squares, with its best height."""
+        if self.family.height is None:
+            return self.table.points[jnp.argmin(_misfit(self.table.values, averages, counts))]
+        low, high = self.family.bounds[self.family.height]
+        square = jnp.sum(counts[:, None] * self.table.values**2, axis=0)
+        cross = jnp.sum((counts * averages)[:, None] * self.table.values, axis=0)
+        heights = jnp.clip(cross / jnp.maximum(square, 1e-30), low, high)
+        best = jnp.argmin(heights * (heights * square - 2.0 * cross))
+        return self._at_height(best, heights[best])
+
+    def _at_height(self, point: Array, height: Array) -> Array:
+        """x of a table point at a height."""
+        if self.family.height is None:
+            return self.table.points[point]
+        low, high = self.family.bounds[self.family.height]
+        is_height = np.arange(len(self.family.bounds)) == self.family.height
+        return jnp.where(is_height, (height - low) / (high - low), self.table.points[point])
+
+    def _in_table(self, state: History, z: Array, t: Array) -> tuple[Array, Array, Array]:
+        """ln t and, for every arm, the best admissible x [K, p] of the table and f(x, z) [K]; or the fit, if better."""
+        log_t = jnp.log(jnp.asarray(t, dtype=float) + 1.0)
+        later = log_t >= state.log_t + LATER
+        heights = jnp.where(later[:, None], state.heights[1], state.heights[0])
+        values = jnp.where(heights > -jnp.inf, heights * self.table.values[z], -jnp.inf)
+        best = jax.vmap(best_arm)(values)
+        points = best.arms[:, 0]
+        best_heights = jnp.take_along_axis(heights, points[:, None], axis=1)[:, 0]
+        in_table = jax.vmap(self._at_height)(points, best_heights)
+        at_fit = jax.vmap(self._value_at)(state.best_fit, z)
+        better = best.value > at_fit
+        return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best.value, at_fit)
+
+    def _refine(self, x: Array, index: Array, counts: Array, best_fit: Array, z: Array, log_t: Array) -> Array:
+        """The largest f(θ, z) found from an admissible x by steps along f and along the bound of the admissible set.
+
+        The length of a step is measured by what it would add to q, or by its share of the box where the plays say
+        nothing; it grows after a success and shrinks after a failure. A trial beyond the bound is put back once.
+        """
+        fitted = self._fitted(counts, best_fit)
+        plays = fitted.num_plays
+        farthest = jnp.sqrt(plays * self.largest_divergence / 4.0 * log_t)
+
+        def excess(x):
+            values, slopes = self._curve(x)
+            return self._needed(fitted, values[:, None], [s[:, None] for s in slopes])[0] / log_t - 1.0
+
+        def improve(_, best):
+            x, index, length = best
+            _, slopes = self._curve(x)
+            metric = _with_ridge(_products(slopes, fitted.weights), 2.0 * farthest)
+            over, outward = jax.value_and_grad(excess)(x)
+            steps, back = _steps(x, metric, self._gradient_at(x, z), list(outward), over, [r * length for r in REACHES])
+            before = index
+            for step in steps:
+                trial = _clipped(x, step)
+                too_far = excess(trial)
+                trial = jnp.where(too_far > 0.0, _clipped(trial, [1.1 * too_far * b for b in back]), trial)
+                value = self._value_at(trial, z)
+                better = (excess(trial) <= 0.0) & (value > index)
+                x, index = jnp.where(better, trial, x), jnp.where(better, value, index)
+            return x, index, jnp.where(index > before, 1.5, 0.2) * length
+
+        length = jnp.sqrt(2.0 * jnp.minimum(2.0 * log_t / plays, farthest))
+        return jax.lax.fori_loop(0, REFINE_STEPS, improve, (x, index, length))[1]
+
+    def _fitted(self, counts: Array, best_fit: Array) -> Fitted:
+        curve, slopes = self._curve(best_fit)
+        weights = counts / self.noise**2
+        information = _products(slopes, weights)
+        factor = _factor(_with_ridge(information, RIDGE * _mean(information) + 1e-12))
+        return Fitted(weights, curve, factor, jnp.maximum(jnp.sum(counts), 1.0))
+
+    def _needed(self, fitted: Fitted, values: Array, slopes: list[Array]) -> Array:
+        """The ln t from which on curves [G, n] with slopes [G, n] each are admissible, [n]."""
+        difference = values - fitted.curve[:, None]
+        shift = fitted.weights[:, None] * difference
+        gradient = [jnp.sum(slope * shift, axis=0) for slope in slopes]
+        return self._log_t_needed(fitted, 0.5 * jnp.sum(shift * difference, axis=0), gradient)
+
+    def _log_t_needed(self, fitted: Fitted, divergence: Array, gradient: list[Array]) -> Array:
+        """q² / (N min(η/4, S)); 0 before any play."""
+        return divergence**2 / (fitted.num_plays * self._spread(fitted, gradient))
+
+    def _spread(self, fitted: Fitted, gradient: list[Array]) -> Array:
+        """min(η/4, S)."""
+        spread = _dot(gradient, _solve(fitted.factor, gradient)) / fitted.num_plays**2
+        return jnp.clip(spread, 1e-30, self.largest_divergence / 4.0)
+
+    def _curve(self, x: Array) -> tuple[Array, list[Array]]:
+        """f [G] and its derivative in each of x, [G] each."""
+        return _curve(self.family, self.z_max + 1, x)
+
+    def _values(self, x: Array) -> Array:
+        return self.family.table(_theta(self.family, x), self.z_max + 1)
+
+    def _value_at(self, x: Array, z: Array) -> Array:
+        return self.family.value(_theta(self.family, x), z.astype(x.dtype))
+
+    def _gradient_at(self, x: Array, z: Array) -> list[Array]:
+        return list(jax.grad(lambda x: self._value_at(x, z))(x))
+
+
+def _theta(family: Family, x: Array) -> Array:
+    """θ from its place x in the box."""
+    low, high = np.asarray(family.bounds).T
+    return jnp.asarray(low, x.dtype) + x * jnp.asarray(high - low, x.dtype)
+
+
+def _curve(family: Family, num_points: int, x: Array) -> tuple[Array, list[Array]]:
+    def values(x):
+        return family.table(_theta(family, x), num_points)
+
+    directions = np.eye(x.shape[0], dtype=x.dtype)
+    return values(x), [jax.jvp(values, (x,), (jnp.asarray(direction),))[1] for direction in directions]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1))
+def _tabulate(family: Family, num_points: int) -> Table:
+    """The corners of the box included; at height 1 if there is a height."""
+    coarse = [i for i in range(len(family.bounds)) if i != family.height]
+    ticks = np.linspace(0.0, 1.0, round(TABLE_POINTS ** (1.0 / max(len(coarse), 1))))
+    points = np.stack(np.meshgrid(*[ticks] * len(coarse), indexing="ij"), axis=-1).reshape(-1, len(coarse))
+    if family.height is not None:
+        low, high = family.bounds[family.height]
+        points = np.insert(points, family.height, (1.0 - low) / (high - low), axis=1)
+    points = jnp.asarray(points, dtype=float)
+    values, slopes = jax.vmap(lambda x: _curve(family, num_points, x), out_axes=1)(points)
+    factors = [values, *(slopes[i] for i in coarse)]
+    products = [values * factor for factor in factors]
+    return Table(points, values, jnp.stack(slopes), jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))
+
+
+def _sums(weights: Array, table: Array, number: int) -> list[Array]:
+    """Σ_z weight · table of `number` tables side by side, [M] each."""
+    return jnp.split(jnp.dot(weights, table, precision=jax.lax.Precision.HIGHEST), number)
+
+
+def _misfit(values: Array, averages: Array, counts: Array) -> Array:
+    """Σ n (f − ȳ)² of curves [G, n], [n]."""
+    return jnp.sum(counts[:, None] * (values - averages[:, None]) ** 2, axis=0)
+
+
+def _first_of_least(losses: list[Array], choices: list[Array]) -> Array:
+    least, chosen = losses[0], choices[0]
+    for loss, choice in zip(losses[1:], choices[1:], strict=True):
+        chosen, least = jnp.where(loss < least, choice, chosen), jnp.minimum(loss, least)
+    return chosen
+
+
+# Matrices of p parameters are lists of scalars: under `vmap` every entry is a vector over arms and replications.
+
+
+def _products(slopes: list[Array], weights: Array) -> list[list[Array]]:
+    """The lower triangle of Σ_z weight · slope slopeᵀ."""
+    return [[jnp.sum(weights * a * b) for b in slopes[: i + 1]] for i, a in enumerate(slopes)]
+
+
+def _mean(matrix: list[list[Array]]) -> Array:
+    """Of the diagonal."""
+    return sum(row[-1] for row in matrix) / len(matrix)
+
+
+def _with_ridge(matrix: list[list[Array]], ridge: Array) -> list[list[Array]]:
+    return [[*row[:-1], row[-1] + ridge] for row in matrix]
+
+
+def _dot(left: list[Array], right: list[Array]) -> Array:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def _factor(matrix: list[list[Array]]) -> list[list[Array]]:
+    """Cholesky's lower triangle, with the reciprocals of its diagonal on the diagonal."""
+    factor = []
+    for i, row in enumerate(matrix):
+        new = []
+        for j in range(i):
+            new.append((row[j] - _dot(new[:j], factor[j][:j])) * factor[j][j])
+        new.append(jax.lax.rsqrt(jnp.maximum(row[i] - _dot(new, new), 1e-12 * row[i] + 1e-30)))
+        factor.append(new)
+    return factor
+
+
+def _solve(factor: list[list[Array]], right: list[Array]) -> list[Array]:
+    """matrix⁻¹ right from its factor."""
+    size = len(factor)
+    half = []
+    for i in range(size):
+        half.append((right[i] - _dot(factor[i][:i], half)) * factor[i][i])
+    solution = [None] * size
+    for i in reversed(range(size)):
+        below = sum(factor[j][i] * solution[j] for j in range(i + 1, size))
+        solution[i] = (half[i] - below) * factor[i][i]
+    return solution
+
+
+def _held(matrix: list[list[Array]], free: list[Array]) -> list[list[Array]]:
+    """`matrix` with the rows and columns of parameters that are not free replaced by the identity's."""
+    return [
+        [entry * free[i] * free[j] + (1.0 - free[i] if i == j else 0.0) for j, entry in enumerate(row)]
+        for i, row in enumerate(matrix)
+    ]
+
+
+def _still_free(x: Array, step: list[Array], free: list[Array]) -> list[Array]:
+    """Parameters at a bound that the step would leave are held fast."""
+    leaves = [((x[i] <= 0.0) & (s < 0.0)) | ((x[i] >= 1.0) & (s > 0.0)) for i, s in enumerate(step)]
+    return [jnp.where(leave, 0.0, f) for leave, f in zip(leaves, free, strict=True)]
+
+
+def _step_within(x: Array, curvature: list[list[Array]], force: list[Array]) -> list[Array]:
+    """curvature⁻¹ force, within the bounds to first order."""
+    free = [jnp.ones(())] * len(force)
+    for _ in range(len(force)):
+        step = _solve(_factor(_held(curvature, free)), [a * b for a, b in zip(force, free, strict=True)])
+        free = _still_free(x, step, free)
+    return [a * b for a, b in zip(step, free, strict=True)]
+
+
+def _steps(x, metric, uphill, outward, over, lengths) -> tuple[list[list[Array]], list[Array]]:
+    """Steps of given lengths that gain most while over + outward·δ ≤ 0; and the way back, per unit of excess."""
+    free = [jnp.ones(())] * len(uphill)
+    for attempt in range(len(uphill)):
+        factor = _factor(_held(metric, free))
+        gain, out = ([a * b for a, b in zip(force, free, strict=True)] for force in (uphill, outward))
+        up, away = _solve(factor, gain), _solve(factor, out)
+        steepness, against, crossing = _dot(gain, up), _dot(gain, away), jnp.maximum(_dot(out, away), 1e-20)
+        steps = [_step(length, up, away, steepness, against, crossing, over) for length in lengths]
+        if attempt < len(uphill) - 1:
+            free = _still_free(x, steps[0], free)
+    return [[s * f for s, f in zip(step, free, strict=True)] for step in steps], [-a / crossing for a in away]
+
+
+def _step(length, up, away, steepness, against, crossing, over) -> list[Array]:
+    """Straight uphill if that stays within the bound; else to the bound, and along it."""
+    steepness = jnp.maximum(steepness, 1e-20)
+    straight = length * jax.lax.rsqrt(steepness)
+    to_bound = jnp.clip(-over / crossing, 0.0, length * jax.lax.rsqrt(crossing))
+    rest = jnp.sqrt(jnp.maximum(length**2 - to_bound**2 * crossing, 0.0))
+    along = rest * jax.lax.rsqrt(jnp.maximum(steepness - against**2 / crossing, 1e-6 * steepness))
+    within = over + straight * against <= 0.0
+    return [
+        jnp.where(within, straight * u, to_bound * a + along * (u - against / crossing * a))
+        for u, a in zip(up, away, strict=True)
+    ]
+
+
+def _clipped(x: Array, step: list[Array]) -> Array:
+    return jnp.clip(x + jnp.stack(step), 0.0, 1.0)

@@ -1,0 +1,200 @@
+"""RogueUCB-Tuned against SciPy's SLSQP from many starts, written from the definition in plain NumPy."""
+
+import functools
+
+import jax
+import numpy as np
+import pytest
+from scipy import optimize
+
+import jaxband as jb
+from jaxband.policies import rogue
+
+NOISE, Z_MAX = 0.1, 30
+REST = np.arange(Z_MAX + 1)
+BOUNDS = {
+    "logistic": [(0.1, 1.0), (0.1, 1.0), (0.1, 30.0)],
+    "gamma": [(0.1, 30.0), (0.1, 0.8), (0.1, 1.0)],
+    "exponential": [(0.1, 1.0), (0.01, 2.0), (0.0, 2.0)],
+}
+
+
+def curve(family, theta):
+    """f(θ, ·) [G]."""
+    a, b, c = theta
+    if family == "logistic":
+        return a / (1.0 + np.exp(-b * (REST - c)))
+    if family == "exponential":
+        return a * (1.0 - np.exp(-b * REST - c))
+    w = 31.0 - REST
+    return c * (w * b / a) ** a * np.exp(a - b * w)
+
+
+def slopes(family, theta):
+    """∂f/∂θ [G, 3], by central differences."""
+    steps = 1e-6 * np.array([high - low for low, high in BOUNDS[family]])
+    return np.stack(
+        [(curve(family, theta + step) - curve(family, theta - step)) / (2 * step.sum()) for step in np.diag(steps)],
+        axis=1,
+    )
+
+
+def room(family, theta, fit, counts, t):
+    """ln t · N · min(η/4, S) − q²: θ is admissible if this is not negative."""
+    scale = np.array([high - low for low, high in BOUNDS[family]])  # a ridge is relative to the box
+    difference = curve(family, theta) - curve(family, fit)
+    q = 0.5 * np.sum(counts * difference**2) / NOISE**2
+    gradient = scale * (slopes(family, theta).T @ (counts * difference)) / NOISE**2
+    at_fit = scale * slopes(family, fit)
+    information = (at_fit.T * counts) @ at_fit / NOISE**2
+    information += (rogue.RIDGE * np.trace(information) / 3 + 1e-12) * np.eye(3)
+    plays = counts.sum()
+    spread = gradient @ np.linalg.solve(information, gradient) / plays**2
+    return np.log(t) * plays * min(0.125 / NOISE**2, spread) - q**2
+
+
+def best_by_slsqp(family, fit, counts, z, t, starts):
+    """The largest admissible f(θ, z) that SLSQP finds."""
+    best = curve(family, fit)[z]
+    constraint = {"type": "ineq", "fun": lambda theta: room(family, theta, fit, counts, t)}
+    for start in (fit, *starts):
+        found = optimize.minimize(
+            lambda theta: -curve(family, theta)[z],
+            start,
+            method="SLSQP",
+            bounds=BOUNDS[family],
+            constraints=[constraint],
+        )
+        theta = np.clip(found.x, *np.array(BOUNDS[family]).T)
+        if np.isfinite(theta).all() and room(family, theta, fit, counts, t) >= 0.0:
+            best = max(best, curve(family, theta)[z])
+    return best
+
+
+def random_histories(family, number, seed=0):
+    """Counts and sums [n, G], rests [n] and rounds [n]."""
+    rng = np.random.default_rng([seed, len(family)])
+    low, high = np.array(BOUNDS[family]).T
+    counts, sums, rests, rounds = [], [], [], []
+    for i in range(number):
+        plays = (1, 2, 4, 10, 30, 100, 300)[i % 7]
+        typical = rng.integers(0, Z_MAX + 1, 3)  # an arm is mostly played at a few rests
+        z = np.where(rng.random(plays) < 0.7, rng.choice(typical, plays), rng.integers(0, Z_MAX + 1, plays))
+        truth = curve(family, rng.uniform(low, high))
+        rewards = truth[z] + NOISE * rng.normal(size=plays)
+        counts.append(np.bincount(z, minlength=Z_MAX + 1).astype(float))
+        sums.append(np.bincount(z, rewards, minlength=Z_MAX + 1))
+        rests.append(rng.integers(0, Z_MAX + 1))
+        rounds.append(rng.integers(plays + 10, 1001))
+    return np.array(counts), np.array(sums), np.array(rests, np.int32), np.array(rounds, np.int32)
+
+
+@functools.cache
+def solved(family, number):
+    """Our fits [n, 3] (as θ) and indices [n] of random histories."""
+    counts, sums, z, t = random_histories(family, number)
+    policy = jb.policies.rogue_ucb_tuned(family, 1, Z_MAX, NOISE)
+
+    def solve(counts, sums, z, t):
+        x = policy.fit(counts, sums, np.full(3, 0.5, counts.dtype))
+        log_t = jax.numpy.log(t.astype(counts.dtype))
+        heights = policy.admissible_heights(counts, x, log_t[None])
+        state = rogue.History(counts[None], sums[None], x[None], log_t[None], jax.numpy.stack([heights, heights]))
+        return x, policy.indices(state, z[None], t - 1)[0]
+
+    x, index = jax.jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
+    low, high = np.array(BOUNDS[family]).T
+    return low + np.asarray(x, float) * (high - low), np.asarray(index, float)
+
+
+@pytest.mark.parametrize("family", BOUNDS)
+def test_fits_are_as_good_as_scipys(family, number=21):
+    counts, sums, _, _ = random_histories(family, number)
+    ours, _ = solved(family, number)
+    rng = np.random.default_rng(1)
+    low, high = np.array(BOUNDS[family]).T
+    for n, total, theta in zip(counts, sums, ours, strict=True):
+        seen = n > 0
+        average = total[seen] / n[seen]
+
+        def residuals(theta, seen=seen, plays=n[seen], average=average):
+            return np.sqrt(plays) * (curve(family, theta)[seen] - average)
+
+        fits = [optimize.least_squares(residuals, rng.uniform(low, high), bounds=(low, high)) for _ in range(6)]
+        likelihoods = min(fit.cost for fit in fits) / NOISE**2, 0.5 * np.sum(residuals(theta) ** 2) / NOISE**2
+        assert likelihoods[1] <= likelihoods[0] + 0.1  # a likelihood ratio of 1.1
+
+
+@pytest.mark.parametrize("family", BOUNDS)
+def test_indices_against_slsqp_from_many_starts(family, number=21):
+    """The admissible set falls into pieces; neither method always finds the best one, and SLSQP misses more."""
+    counts, _, z, t = random_histories(family, number)
+    fits, indices = solved(family, number)
+    rng = np.random.default_rng(2)
+    low, high = np.array(BOUNDS[family]).T
+    ahead = []
+    for n, fit, rest, rounds, index in zip(counts, fits, z, t, indices, strict=True):
+        ahead.append(index - best_by_slsqp(family, fit, n, rest, rounds, rng.uniform(low, high, (6, 3))))
+    ahead = np.array(ahead)
+    assert np.min(ahead) >= -0.05
+    assert np.mean(ahead >= -1e-3) >= 0.85
+    assert np.mean(ahead) > 0.0
+
+
+@pytest.mark.parametrize("family", BOUNDS)
+def test_indices_are_attained_by_admissible_parameters(family, number=21):
+    """No index is larger than what SLSQP finds without the constraint, nor smaller than the fit's own value."""
+    _, _, z, _ = random_histories(family, number)
+    fits, indices = solved(family, number)
+    highest = {"logistic": 1.0, "gamma": 1.0, "exponential": 1.0}[family]
+    own = np.array([curve(family, fit)[rest] for fit, rest in zip(fits, z, strict=True)])
+    assert (indices <= highest + 1e-5).all() and (indices >= own - 1e-5).all()
+
+
+def test_an_arm_never_played_is_as_good_as_can_be():
+    policy = jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE)
+    state = policy.init(jax.random.key(0))
+    indices = jax.jit(policy.indices)(state, np.full(3, 30, np.int32), 5)
+    np.testing.assert_allclose(indices, 1.0, atol=1e-3)
+
+
+def test_more_rounds_admit_more():
+    policy = jb.policies.rogue_ucb_tuned("gamma", 2, Z_MAX, NOISE)
+    update, indices = jax.jit(policy.update), jax.jit(policy.indices)
+    state = policy.init(jax.random.key(0))
+    for arm, z, reward in [(0, 3, 0.3), (1, 9, 0.1), (0, 20, 0.6), (0, 12, 0.5), (1, 25, 0.2)]:
+        state = update(state, arm, z, np.float32(reward))
+    z = np.array([15, 28], np.int32)
+    values = np.stack([indices(state, z, t) for t in (5, 10, 100, 1000, 10**6)])
+    assert (np.diff(values, axis=0) >= -2e-3).all() and (values[-1, 0] > values[0, 0])
+
+
+@pytest.mark.parametrize(("family", "height"), [("logistic", 0), ("gamma", 2), ("exponential", 0)])
+def test_the_height_of_a_family_is_found(family, height):
+    assert jb.recovery.FAMILIES[family](Z_MAX).height == height
+
+
+def test_a_family_of_ones_own_without_a_height():
+    """f(z) = 1 − (1 − θ0)·θ1^z is proportional to neither parameter."""
+    family = jb.recovery.Family(lambda theta, z: 1.0 - (1.0 - theta[0]) * theta[1] ** z, ((0.0, 0.9), (0.5, 0.95)))
+    assert family.height is None
+    curves = np.stack([1.0 - (1.0 - a) * b ** np.arange(11) for a, b in ((0.2, 0.6), (0.5, 0.9), (0.0, 0.8))])
+    problem = jb.Problem(curves, noise=NOISE)
+    played = jb.monte_carlo(jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8)
+    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8)
+    assert played.expected_reward.mean() > 0.93 * oracle.expected_reward.mean()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"family": "weibull"}, "family must be one of"),
+        ({"family": 3}, "family must be a recovery.Family"),
+        ({"noise": 0.0}, "noise must be > 0"),
+        ({"largest_divergence": -1.0}, "largest_divergence must be > 0"),
+    ],
+)
+def test_wrong_arguments(arguments, message):
+    good = {"family": "logistic", "num_arms": 3, "z_max": 5, "noise": 0.1}
+    with pytest.raises((ValueError, TypeError), match=message):
+        jb.policies.rogue_ucb_tuned(**(good | arguments))
