@@ -1,0 +1,274 @@
+"""The kernel, and if wished the noise, of largest evidence: L-BFGS from several starts, in float64 on the host's CPU.
+
+A positive hyperparameter is θ = θ₀ e^s, one that may have any sign θ = θ₀ + s, where θ₀ is the user's value; and
+s = S tanh(u / S) with u free, so that no step leaves the searched range and no kernel is ever NaN. S is ln 10⁴ for the
+former and G for the latter. Standard errors are those of s, √diag(H⁻¹) with H the Hessian of −ln p, times dθ/ds.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax import Array
+
+from jaxband import checks
+from jaxband.base import record
+from jaxband.fit.evidence import Data, check_data, log_marginal_likelihood, summarise
+from jaxband.kernels.base import Kernel, as_kernel, is_traced
+
+LARGEST_FACTOR = 1e4  # between a positive hyperparameter and the value the search starts from
+SPREAD = 0.25  # starts cover this share of the searched range: a factor of 10 either way
+AT_BOUND = 0.97  # of the searched range
+SMALL_GRADIENT = 1e-4  # of ln p, per unit of s: no more than 1e-8 of ln p is left where a standard error is below 1
+
+
+class StandardErrors(NamedTuple):
+    """Of every hyperparameter; inf where the data do not determine it, 0 for a noise that was given."""
+
+    kernel: Kernel | list[Kernel]  # standard errors in place of the hyperparameters
+    noise: float | np.ndarray
+
+
+class Fit(NamedTuple):
+    """The hyperparameters of largest evidence."""
+
+    kernel: Kernel | list[Kernel]  # of the class that was given; one per arm unless shared
+    noise: float | np.ndarray  # σ; [K] if learned per arm
+    evidence: float  # ln p of all rewards
+    standard_errors: StandardErrors
+    converged: bool  # the gradient of ln p is as good as zero
+    at_bound: tuple[str, ...]  # hyperparameters at an end of the searched range: ask what the data say about them
+    evidences: np.ndarray  # [num_starts], or [K, num_starts]; what every start led to
+
+
+def fit_kernel(
+    kernel: Kernel, arm: Array, z: Array, reward: Array, *, num_arms: int, z_max: int, noise: float, **options
+) -> Fit:
+    """The hyperparameters under which the rewards [N] of plays of `arm` [N], rested for `z` [N], are most probable.
+
+    `kernel` and `noise` are where the search starts, which goes a factor 10⁴ either way. Options as in `fit_data`.
+
+    >>> from jaxband.kernels import Constant
+    >>> fit = fit_kernel(Constant(1.0), [0, 1, 2, 3], [0] * 4, [2.0, -2.0, 2.0, -2.0], num_arms=4, z_max=0, noise=0.1)
+    >>> round(fit.kernel.variance, 2), fit.converged  # the variance of the arms' levels, less that of the noise
+    (3.99, True)
+    """
+    return fit_data(kernel, summarise(arm, z, reward, num_arms, z_max), noise, **options)
+
+
+def fit_data(
+    kernel: Kernel,
+    data: Data,
+    noise: float,
+    *,
+    learn_noise: bool = False,
+    shared: bool = True,
+    num_starts: int = 8,
+    seed: int = 0,
+    max_steps: int = 200,
+) -> Fit:
+    """`fit_kernel` for data already summarised. With `shared` false every arm has its own hyperparameters.
+
+    Starts are a Latin hypercube around the given values, which are the first. Compiled once for every structure of
+    the kernel and shape of the data; numbers may change.
+    """
+    kernel = _checked(kernel, data, noise, learn_noise, shared)
+    num_starts = checks.whole_number("num_starts", num_starts, minimum=1)
+    max_steps = checks.whole_number("max_steps", max_steps, minimum=1)
+    space = _space(kernel, noise, np.shape(data.counts)[1], learn_noise)
+    starts = _starts(np.random.default_rng(seed), num_starts, space.ranges)
+    groups = Data(*(np.expand_dims(np.asarray(table, np.float64), 0 if shared else 1) for table in data))
+    cpu = jax.local_devices(backend="cpu")[0]
+    with jax.ensure_compile_time_eval(), jax.enable_x64(True), jax.default_device(cpu):
+        found, evidences = (np.asarray(values) for values in _search(space, groups, starts, max_steps))
+        evidences = np.where(np.isfinite(evidences), evidences, -np.inf)
+        best = np.take_along_axis(found, np.argmax(evidences, axis=1)[:, None, None], axis=1)[:, 0]
+        gradients, curvatures = (np.asarray(values) for values in _derivatives(space, groups, best))
+    return _fit(space, best, evidences, gradients, curvatures, shared)
+
+
+@record("structure", "names", "signed", "learn_noise")
+class Space:
+    """The P hyperparameters as numbers s [P], 0 at the user's values."""
+
+    structure: jax.tree_util.PyTreeDef
+    names: tuple[str, ...]
+    signed: tuple[bool, ...]
+    learn_noise: bool
+    centre: Array  # [P]
+    ranges: Array  # [P]; |s| stays below
+    noise: Array  # where it is not learned
+
+    def model(self, s: Array) -> tuple[Kernel, Array]:
+        """Kernel and noise at s."""
+        values = [self.value(index, s[index]) for index in range(len(self.names))]
+        noise = values.pop() if self.learn_noise else self.noise
+        return jax.tree.unflatten(self.structure, values), noise
+
+    def value(self, index: int, s: Array) -> Array:
+        centre = self.centre[index]
+        return centre + s if self.signed[index] else centre * jnp.exp(s)
+
+    def inside(self, u: Array) -> Array:
+        """s at the search's free variable u."""
+        return self.ranges * jnp.tanh(u / self.ranges)
+
+
+def _loss(space: Space, data: Data, s: Array) -> Array:
+    kernel, noise = space.model(s)
+    return -log_marginal_likelihood(kernel, data, noise)
+
+
+@jax.jit
+def _search(space: Space, groups: Data, starts: Array, max_steps: Array) -> tuple[Array, Array]:
+    """Where every start leads, s [groups, starts, P], and the evidence there [groups, starts]."""
+    over_starts = jax.vmap(_climb, in_axes=(None, None, 0, None))
+    return jax.vmap(over_starts, in_axes=(None, 0, None, None))(space, groups, starts, max_steps)
+
+
+def _climb(space: Space, data: Data, start: Array, max_steps: Array) -> tuple[Array, Array]:
+    def loss(u):
+        return _loss(space, data, space.inside(u))
+
+    solver = optax.lbfgs()
+    value, gradient = jax.value_and_grad(loss)(start)
+    state = optax.tree_utils.tree_set(
+        solver.init(start), value=value, grad=gradient
+    )  # as every line search leaves them
+
+    def unfinished(carry):
+        _, state, step = carry
+        gradient = optax.tree_utils.tree_get(state, "grad")
+        return (step < max_steps) & (jnp.max(jnp.abs(gradient)) > SMALL_GRADIENT)
+
+    def step(carry):
+        u, state, count = carry
+        value, gradient = (optax.tree_utils.tree_get(state, name) for name in ("value", "grad"))
+        with jax.numpy_dtype_promotion("standard"):  # optax mixes int32 and int64
+            updates, state = solver.update(gradient, state, u, value=value, grad=gradient, value_fn=loss)
+        return optax.apply_updates(u, updates), state, count + 1
+
+    u, state, _ = jax.lax.while_loop(unfinished, step, (start, state, 0))
+    return space.inside(u), -optax.tree_utils.tree_get(state, "value")
+
+
+@jax.jit
+def _derivatives(space: Space, groups: Data, s: Array) -> tuple[Array, Array]:
+    """Gradients [groups, P] and Hessians [groups, P, P] of −ln p in s."""
+    loss = functools.partial(_loss, space)
+    return jax.vmap(jax.grad(loss, argnums=1))(groups, s), jax.vmap(jax.hessian(loss, argnums=1))(groups, s)
+
+
+def _checked(kernel, data, noise, learn_noise, shared) -> Kernel:
+    kernel = as_kernel(kernel)
+    check_data(data)
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+    if is_traced(kernel) or any(isinstance(value, jax.core.Tracer) for value in (*data, noise)):
+        raise TypeError("kernel, data and noise must be concrete; inside jit use fit.log_marginal_likelihood")
+    num_parameters = len(jax.tree.leaves(kernel)) + learn_noise
+    plays = np.sum(data.counts, axis=1) if not shared else np.sum(data.counts, keepdims=True)[0]
+    if plays.min() < num_parameters:
+        whose, remedy = ("data", "") if shared else (f"data of arm {plays.argmin()}", " or shared=True")
+        raise ValueError(
+            f"{whose} must hold at least as many plays as there are hyperparameters, {num_parameters}, got "
+            f"{int(plays.min())}; use more plays, a kernel with fewer hyperparameters{remedy}"
+        )
+    if learn_noise:
+        _check_variation(data, shared)
+    return kernel
+
+
+def _check_variation(data: Data, shared: bool) -> None:
+    """Rewards that are all the same are the more probable the smaller the noise, without end."""
+    counts, sums, squares = (np.asarray(table, np.float64) for table in data)
+    seen = counts > 0
+    averages = np.where(seen, sums / np.maximum(counts, 1), np.nan)
+    axis = None if shared else 1
+    spread = np.nanmax(averages, axis=axis) - np.nanmin(averages, axis=axis)
+    constant = (spread <= 1e-12 * np.nanmax(np.abs(averages), axis=axis)) & (np.max(squares, axis=axis) <= 0)
+    if np.any(constant):
+        level = np.nanmax(averages) if shared else np.nanmax(averages[np.argmax(constant)])
+        whose = "" if shared else f" of arm {np.argmax(constant)}"
+        raise ValueError(
+            f"rewards{whose} must differ for the noise to be learned, got {level} throughout; use learn_noise=False"
+        )
+
+
+def _space(kernel: Kernel, noise: float, num_points: int, learn_noise: bool) -> Space:
+    leaves = jax.tree_util.tree_flatten_with_path(kernel)[0]
+    names = [jax.tree_util.keystr(path).removeprefix(".") for path, _ in leaves]
+    values = [leaf for _, leaf in leaves]
+    signed = [_is_signed(kernel, path) for path, _ in leaves]
+    if learn_noise:
+        names, values, signed = names + ["noise"], values + [noise], signed + [False]
+    for name, value, any_sign in zip(names, values, signed, strict=True):
+        checks.scalar(name, value)
+        (checks.finite if any_sign else checks.positive)(name, value)
+    return Space(
+        structure=jax.tree.structure(kernel),
+        names=tuple(names),
+        signed=tuple(signed),
+        learn_noise=learn_noise,
+        centre=np.array(values, np.float64),
+        ranges=np.where(signed, float(num_points), np.log(LARGEST_FACTOR)),
+        noise=np.float64(noise),
+    )
+
+
+def _is_signed(kernel: Kernel, path: tuple) -> bool:
+    """May the hyperparameter at `path` have any sign?"""
+    *owners, last = (key.name for key in path)
+    return last in functools.reduce(getattr, owners, kernel).signed
+
+
+def _starts(rng: np.random.Generator, num_starts: int, ranges: np.ndarray) -> np.ndarray:
+    """A Latin hypercube [num_starts, P] within SPREAD of the ranges, its first point moved to 0."""
+    strata = rng.permuted(np.tile(np.arange(num_starts), (len(ranges), 1)), axis=1).T
+    starts = SPREAD * ranges * (2.0 * (strata + rng.random(strata.shape)) / num_starts - 1.0)
+    starts[0] = 0.0
+    return starts
+
+
+def _fit(space: Space, s, evidences, gradients, curvatures, shared: bool) -> Fit:
+    """What the search found, s [groups, P] and the derivatives there, in the user's terms."""
+    bound = np.abs(s) > AT_BOUND * space.ranges
+    labels = [(f"arm {group}: " if not shared else "") + space.names[index] for group, index in np.argwhere(bound)]
+    values = np.where(space.signed, space.centre + s, space.centre * np.exp(s))
+    slopes = np.where(space.signed, 1.0, values)
+    errors = np.where(bound, np.inf, np.stack([_errors(h, space.ranges) for h in curvatures]) * slopes)
+    kernels, noises = _models(space, values, space.noise, shared)
+    best = evidences.max(axis=1)
+    if not np.isfinite(best).all():
+        raise ValueError(f"kernel must be finite on the grid for all hyperparameters, got {kernels!r}")
+    return Fit(
+        kernel=kernels,
+        noise=noises,
+        evidence=float(best.sum()),
+        standard_errors=StandardErrors(*_models(space, errors, 0.0, shared)),
+        converged=bool(np.all((np.abs(gradients) <= SMALL_GRADIENT) | bound)),
+        at_bound=tuple(labels),
+        evidences=evidences[0] if shared else evidences,
+    )
+
+
+def _errors(curvature: np.ndarray, ranges: np.ndarray) -> np.ndarray:
+    """√diag(H⁻¹); inf along directions in which the evidence is flat over the whole range, or does not fall."""
+    scaled = curvature * np.outer(ranges, ranges)
+    values, vectors = np.linalg.eigh(scaled)
+    variances = np.where(values > 1.0, 1.0 / np.maximum(values, 1.0), np.inf)
+    loads = vectors**2
+    return ranges * np.sqrt(np.sum(np.where(loads > 1e-6, loads * variances, 0.0), axis=1))
+
+
+def _models(space: Space, values: np.ndarray, noise: float, shared: bool):
+    """Kernel and noise from values [groups, P]: one of each, or one per arm."""
+    rows = values.tolist()
+    noises = [row.pop() for row in rows] if space.learn_noise else float(noise)
+    kernels = [jax.tree.unflatten(space.structure, row) for row in rows]
+    if shared:
+        return kernels[0], noises[0] if space.learn_noise else noises
+    return kernels, np.array(noises) if space.learn_noise else noises
