@@ -22,6 +22,9 @@ from jaxband.kernels.base import Kernel, as_kernel, is_traced
 LARGEST_FACTOR = 1e4  # between a positive hyperparameter and the value the search starts from
 SPREAD = 0.25  # starts cover this share of the searched range: a factor of 10 either way
 AT_BOUND = 0.97  # of the searched range
+SHORTEST_STEP = 1e-10  # the search ends where shorter ones would be tried
+ROUNDING = 1e-13  # of the evidence
+LBFGS = optax.scale_by_lbfgs()
 SMALL_GRADIENT = 1e-4  # of ln p, per unit of s: no more than 1e-8 of ln p is left where a standard error is below 1
 
 
@@ -83,10 +86,9 @@ def fit_data(
     groups = Data(*(np.expand_dims(np.asarray(table, np.float64), 0 if shared else 1) for table in data))
     cpu = jax.local_devices(backend="cpu")[0]
     with jax.ensure_compile_time_eval(), jax.enable_x64(True), jax.default_device(cpu):
-        found, evidences = (np.asarray(values) for values in _search(space, groups, starts, max_steps))
-        evidences = np.where(np.isfinite(evidences), evidences, -np.inf)
+        found, evidences = _from_all_starts(space, groups, starts, max_steps)
         best = np.take_along_axis(found, np.argmax(evidences, axis=1)[:, None, None], axis=1)[:, 0]
-        gradients, curvatures = (np.asarray(values) for values in _derivatives(space, groups, best))
+        curvatures, gradients = (np.asarray(values) for values in _derivatives(space, groups, best))
     return _fit(space, best, evidences, gradients, curvatures, shared)
 
 
@@ -122,44 +124,84 @@ def _loss(space: Space, data: Data, s: Array) -> Array:
     return -log_marginal_likelihood(kernel, data, noise)
 
 
+def _from_all_starts(space: Space, groups: Data, starts: np.ndarray, max_steps: int) -> tuple[np.ndarray, np.ndarray]:
+    """s [groups, starts, P] and evidences [groups, starts]."""
+    num_groups, num_starts = len(groups.counts), len(starts)
+    every = Data(*(np.repeat(table, num_starts, axis=0) for table in groups))
+    found, evidences = _search(space, every, np.tile(starts, (num_groups, 1)), max_steps)
+    return np.asarray(found).reshape(num_groups, *starts.shape), np.asarray(evidences).reshape(num_groups, num_starts)
+
+
+class Climb(NamedTuple):
+    """A search on its way down −ln p, in the free variable u."""
+
+    u: Array  # [P]
+    value: Array
+    gradient: Array  # [P]
+    direction: Array  # [P]; of the next step
+    length: Array  # of the next step, in directions
+    memory: optax.OptState  # what L-BFGS knows of the curvature
+    count: Array  # of evaluations
+
+
+@functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 1}
+)  # faster here, to compile and to run
+@functools.partial(jax.vmap, in_axes=(None, 0, 0, None))
+def _search(space: Space, data: Data, start: Array, max_steps: Array) -> tuple[Array, Array]:
+    """Where L-BFGS leads from a start u [P]: s [P] there, and the evidence.
+
+    Every turn of the loop is one evaluation, which either is a step or halves the next trial: searches that run side by
+    side under `vmap` need not wait for the longest line search.
+    """
+    evaluate = jax.value_and_grad(lambda u: _loss(space, data, space.inside(u)))
+
+    def unfinished(climb):
+        steep = jnp.max(jnp.abs(climb.gradient)) > SMALL_GRADIENT
+        return steep & (climb.count < max_steps) & (climb.length > SHORTEST_STEP)
+
+    def turn(climb):
+        trial = climb.u + climb.length * climb.direction
+        value, gradient = evaluate(trial)
+        allowed = 1e-4 * climb.length * jnp.sum(climb.direction * climb.gradient) + ROUNDING * jnp.abs(value)
+        direction, memory = _descend(climb, trial, gradient)
+        step = climb._replace(u=trial, value=value, gradient=gradient, direction=direction, memory=memory, length=1.0)
+        shorter = climb._replace(length=0.5 * climb.length)
+        chosen = jax.tree.map(functools.partial(jnp.where, value <= climb.value + allowed), step, shorter)
+        return chosen._replace(count=climb.count + 1)
+
+    nowhere = Climb(  # the first trial is the start itself, and always a step
+        u=start,
+        value=jnp.inf,
+        gradient=jnp.ones_like(start),
+        direction=jnp.zeros_like(start),
+        length=1.0,
+        memory=LBFGS.init(start),
+        count=0,
+    )
+    found = jax.lax.while_loop(unfinished, turn, nowhere)
+    return space.inside(found.u), -found.value
+
+
+def _descend(climb: Climb, u: Array, gradient: Array) -> tuple[Array, optax.OptState]:
+    """The direction from u, and what L-BFGS then knows; all is forgotten where −ln p does not curve upwards."""
+    convex = jnp.sum((u - climb.u) * (gradient - climb.gradient)) > 0
+    memory = jax.tree.map(functools.partial(jnp.where, convex), climb.memory, LBFGS.init(u))
+    with jax.numpy_dtype_promotion("standard"):  # optax mixes int32 and int64
+        ascent, memory = LBFGS.update(gradient, memory, u)
+    return -ascent, memory
+
+
 @jax.jit
-def _search(space: Space, groups: Data, starts: Array, max_steps: Array) -> tuple[Array, Array]:
-    """Where every start leads, s [groups, starts, P], and the evidence there [groups, starts]."""
-    over_starts = jax.vmap(_climb, in_axes=(None, None, 0, None))
-    return jax.vmap(over_starts, in_axes=(None, 0, None, None))(space, groups, starts, max_steps)
+@functools.partial(jax.vmap, in_axes=(None, 0, 0))
+def _derivatives(space: Space, data: Data, s: Array) -> tuple[Array, Array]:
+    """Hessian [P, P] and gradient [P] of −ln p in s."""
 
+    def gradient_twice(s):
+        gradient = jax.grad(functools.partial(_loss, space, data))(s)
+        return gradient, gradient
 
-def _climb(space: Space, data: Data, start: Array, max_steps: Array) -> tuple[Array, Array]:
-    def loss(u):
-        return _loss(space, data, space.inside(u))
-
-    solver = optax.lbfgs()
-    value, gradient = jax.value_and_grad(loss)(start)
-    state = optax.tree_utils.tree_set(
-        solver.init(start), value=value, grad=gradient
-    )  # as every line search leaves them
-
-    def unfinished(carry):
-        _, state, step = carry
-        gradient = optax.tree_utils.tree_get(state, "grad")
-        return (step < max_steps) & (jnp.max(jnp.abs(gradient)) > SMALL_GRADIENT)
-
-    def step(carry):
-        u, state, count = carry
-        value, gradient = (optax.tree_utils.tree_get(state, name) for name in ("value", "grad"))
-        with jax.numpy_dtype_promotion("standard"):  # optax mixes int32 and int64
-            updates, state = solver.update(gradient, state, u, value=value, grad=gradient, value_fn=loss)
-        return optax.apply_updates(u, updates), state, count + 1
-
-    u, state, _ = jax.lax.while_loop(unfinished, step, (start, state, 0))
-    return space.inside(u), -optax.tree_utils.tree_get(state, "value")
-
-
-@jax.jit
-def _derivatives(space: Space, groups: Data, s: Array) -> tuple[Array, Array]:
-    """Gradients [groups, P] and Hessians [groups, P, P] of −ln p in s."""
-    loss = functools.partial(_loss, space)
-    return jax.vmap(jax.grad(loss, argnums=1))(groups, s), jax.vmap(jax.hessian(loss, argnums=1))(groups, s)
+    return jax.jacfwd(gradient_twice, has_aux=True)(s)
 
 
 def _checked(kernel, data, noise, learn_noise, shared) -> Kernel:
