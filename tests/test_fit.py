@@ -19,6 +19,7 @@ from jaxband.fit import maximise
 from jaxband.kernels import Constant, Linear, Matern, Periodic, SquaredExponential
 
 NAN = float("nan")
+jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 KERNELS = {
     "smooth": (SquaredExponential(3.0, 2.0), lambda x, y: reference.squared_exponential(x, y, 3.0, 2.0)),
     "rough": (Matern(0.5, 4.0, 0.5), lambda x, y: reference.matern(x, y, 0.5, 4.0, 0.5)),
@@ -120,22 +121,24 @@ def test_neither_order_nor_arms_never_played_matter():
     )
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", ["rough", "line + constant", "wave * smooth"])
 def test_derivatives_equal_differences(name):
-    """Gradient and Hessian in all hyperparameters and the noise, by central differences of step 1e-4."""
+    """Gradient and Hessian in all hyperparameters and the noise, by central differences."""
     data = fit.summarise(*history(4), K, Z_MAX)
     leaves, structure = jax.tree.flatten((KERNELS[name][0], 0.3))
-    point, steps = np.array(leaves), 1e-4 * np.eye(len(leaves))
+    point, steps = np.array(leaves), 1e-4 * np.diag(leaves)
     with jax.enable_x64(True):
 
-        @jax.jit
         def value(leaves):
-            return fit.log_marginal_likelihood(*jax.tree.unflatten(structure, list(leaves))[:1], data, leaves[-1])
+            kernel, noise = jax.tree.unflatten(structure, list(leaves))
+            return fit.log_marginal_likelihood(kernel, data, noise)
 
-        gradient, hessian = jax.jit(jax.grad(value)), jax.jit(jax.hessian(value))(point)
-        slopes = [(value(point + step) - value(point - step)) / 2e-4 for step in steps]
-        bends = [(gradient(point + step) - gradient(point - step)) / 2e-4 for step in steps]
-        np.testing.assert_allclose(gradient(point), slopes, rtol=1e-6, atol=1e-4)
+        evaluate, hessian = jit(jax.value_and_grad(value)), jit(jax.hessian(value))(point)
+        after, before = ([evaluate(point + sign * step) for step in steps] for sign in (1, -1))
+        gradient = evaluate(point)[1]
+        slopes = [(high - low) / (2e-4 * x) for (high, _), (low, _), x in zip(after, before, point, strict=True)]
+        bends = [(high - low) / (2e-4 * x) for (_, high), (_, low), x in zip(after, before, point, strict=True)]
+        np.testing.assert_allclose(gradient, slopes, rtol=1e-6, atol=1e-6)
         np.testing.assert_allclose(hessian, bends, rtol=1e-5, atol=1e-3)
         np.testing.assert_allclose(hessian, hessian.T, rtol=1e-9)
 
@@ -154,7 +157,7 @@ def test_cost_does_not_depend_on_the_number_of_plays():
     few, many = (fit.summarise(*history(6, length), K, Z_MAX) for length in (10, 5000))
     jaxpr = jax.make_jaxpr(lambda *data: fit.log_marginal_likelihood(Constant(1.0), fit.Data(*data), 0.3))(*many)
     assert [variable.aval.shape for variable in jaxpr.jaxpr.invars] == [(K, Z_MAX + 1)] * 3
-    compiled = jax.jit(lambda data: fit.log_marginal_likelihood(Constant(1.0), data, 0.3))
+    compiled = jit(lambda data: fit.log_marginal_likelihood(Constant(1.0), data, 0.3))
     compiled(few), compiled(many)
     assert compiled._cache_size() == 1
 
@@ -164,17 +167,17 @@ def test_cost_does_not_depend_on_the_number_of_plays():
 
 def test_the_variance_of_levels_by_hand():
     """y_j ~ N(0, v + σ²), one each of n arms: v̂ = mean y² − σ², with standard error (v̂ + σ²) √(2/n)."""
-    reward = np.random.default_rng(7).normal(size=50) * 2.0
-    found = fit.fit_kernel(Constant(1.0), np.arange(50), [0] * 50, reward, num_arms=50, z_max=0, noise=0.5)
-    assert found.kernel.variance == pytest.approx(np.mean(reward**2) - 0.25, rel=1e-5)
-    assert found.standard_errors.kernel.variance == pytest.approx(np.mean(reward**2) * np.sqrt(2 / 50), rel=1e-4)
+    reward = np.array([2.0, -1.0, 3.0])
+    found = fit.fit_kernel(Constant(1.0), [0, 1, 2], [0, 5, 7], reward, num_arms=K, z_max=Z_MAX, noise=0.5)
+    assert found.kernel.variance == pytest.approx(14 / 3 - 0.25, rel=1e-5)
+    assert found.standard_errors.kernel.variance == pytest.approx(14 / 3 * np.sqrt(2 / 3), rel=1e-4)
     assert found.noise == 0.5 and found.standard_errors.noise == 0.0
     assert found.converged and found.at_bound == ()
-    assert found.evidence == pytest.approx(stats.norm(0.0, np.sqrt(np.mean(reward**2))).logpdf(reward).sum(), rel=1e-9)
+    assert found.evidence == pytest.approx(stats.norm(0.0, np.sqrt(14 / 3)).logpdf(reward).sum(), rel=1e-9)
 
 
 def test_equals_a_maximum_found_without_gradients():
-    arm, z, reward = recovering(0, num_arms=K, z_max=Z_MAX, length=150)
+    arm, z, reward = recovering(0, num_arms=K, z_max=Z_MAX, length=60)
     found = fit.fit_kernel(
         SquaredExponential(1.0), arm, z, reward, num_arms=K, z_max=Z_MAX, noise=1.0, learn_noise=True
     )
@@ -184,7 +187,7 @@ def test_equals_a_maximum_found_without_gradients():
         distance = np.subtract.outer(np.arange(Z_MAX + 1), np.arange(Z_MAX + 1))
         return -dense(variance * np.exp(-0.5 * (distance / lengthscale) ** 2), arm, z, reward, noise)
 
-    expected = optimize.minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-5, "fatol": 1e-8})
+    expected = optimize.minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7})
     assert found.evidence == pytest.approx(-expected.fun, abs=1e-6)
     actual = [found.kernel.lengthscale, found.kernel.variance, found.noise]
     np.testing.assert_allclose(actual, np.exp(expected.x), rtol=1e-3)
@@ -224,64 +227,59 @@ def test_all_starts_but_lost_ones_lead_to_one_maximum():
 
 
 def test_arms_fitted_on_their_own():
-    arm, z, reward = recovering(1, num_arms=K, z_max=Z_MAX, length=300)
-    options = dict(z_max=Z_MAX, noise=1.0, learn_noise=True)
-    found = fit.fit_kernel(SquaredExponential(2.0), arm, z, reward, num_arms=K, shared=False, **options)
+    """As if the other arms had never been played."""
+    data = fit.summarise(*recovering(1, num_arms=K, z_max=Z_MAX, length=300), K, Z_MAX)
+    found = fit.fit_data(SquaredExponential(2.0), data, 1.0, learn_noise=True, shared=False)
     assert found.noise.shape == found.standard_errors.noise.shape == (K,) and found.evidences.shape == (K, 8)
-    alone = [
-        fit.fit_kernel(SquaredExponential(2.0), 0 * z[arm == j], z[arm == j], reward[arm == j], num_arms=1, **options)
-        for j in range(K)
-    ]
-    assert found.evidence == pytest.approx(sum(one.evidence for one in alone))
-    for j, one in enumerate(alone):
-        assert found.kernel[j].lengthscale == pytest.approx(one.kernel.lengthscale, rel=1e-4)
-        assert found.standard_errors.kernel[j].variance == pytest.approx(one.standard_errors.kernel.variance, rel=1e-3)
-        assert found.noise[j] == pytest.approx(one.noise, rel=1e-4)
-    total = evidence(found.kernel, fit.summarise(arm, z, reward, K, Z_MAX), found.noise)
-    assert total == pytest.approx(found.evidence)
+    assert found.evidence == pytest.approx(evidence(found.kernel, data, found.noise))
+    for j in range(K):
+        only = fit.Data(*(np.where(np.arange(K)[:, None] == j, table, 0) for table in data))
+        alone = fit.fit_data(SquaredExponential(2.0), only, 1.0, learn_noise=True)
+        assert found.kernel[j].lengthscale == pytest.approx(alone.kernel.lengthscale, rel=1e-4)
+        assert found.noise[j] == pytest.approx(alone.noise, rel=1e-4)
+        errors = found.standard_errors.kernel[j]
+        assert errors.variance == pytest.approx(alone.standard_errors.kernel.variance, rel=1e-3)
 
 
-@pytest.mark.parametrize("name", ["line + constant", "wave * smooth"])
-def test_sums_and_products_are_fitted(name):
-    kernel, _ = KERNELS[name]
-    data = fit.summarise(*played(8, jb.recovery.gp(jax.random.key(8), kernel, K, Z_MAX), 0.1, 300), K, Z_MAX)
-    found = fit.fit_data(kernel, data, 0.1, num_starts=2)
-    assert jax.tree.structure(found.kernel) == jax.tree.structure(kernel)
-    assert np.isfinite(jax.tree.leaves(found.kernel)).all() and found.converged
-    assert found.evidence >= evidence(kernel, data, 0.1)
+def test_sums_and_products_are_fitted():
+    kernel = Periodic(7.0, 1.0) * SquaredExponential(8.0) + Linear(0.1, 3.0)
+    data = fit.summarise(*played(8, jb.recovery.gp(jax.random.key(8), kernel, 10, Z_MAX), 0.1, 600), 10, Z_MAX)
+    found = fit.fit_data(kernel, data, 0.1)
+    assert jax.tree.structure(found.kernel) == jax.tree.structure(kernel) and found.converged
+    assert np.isfinite(jax.tree.leaves(found.kernel)).all() and found.evidence >= evidence(kernel, data, 0.1)
+    errors = found.standard_errors.kernel.left
+    assert errors.left.variance == errors.right.variance == np.inf  # only their product matters
 
 
 def test_hyperparameters_that_nothing_depends_on_have_infinite_errors():
-    arm, z, reward = np.arange(10), [0] * 10, np.random.default_rng(9).normal(size=10)
-    found = fit.fit_kernel(SquaredExponential(2.0), arm, z, reward, num_arms=10, z_max=0, noise=0.1)
-    assert found.standard_errors.kernel.lengthscale == np.inf  # a grid of one point
-    assert found.standard_errors.kernel.variance == pytest.approx(np.mean(reward**2) * np.sqrt(2 / 10), rel=1e-4)
+    reward = np.array([2.0, -1.0, 3.0])  # one rest only: any lengthscale will do
+    found = fit.fit_kernel(SquaredExponential(2.0), [0, 1, 2], [4] * 3, reward, num_arms=K, z_max=Z_MAX, noise=0.5)
+    assert found.standard_errors.kernel.lengthscale == np.inf
+    assert found.standard_errors.kernel.variance == pytest.approx(14 / 3 * np.sqrt(2 / 3), rel=1e-4)
 
 
 def test_a_bound_that_is_met_is_reported():
     arm, z, reward = recovering(0, num_arms=K, z_max=Z_MAX, length=150)
-    found = fit.fit_kernel(SquaredExponential(2.0, 1e-9), arm, z, reward, num_arms=K, z_max=Z_MAX, noise=0.3)
+    found = fit.fit_kernel(SquaredExponential(2.0, 1e-6), arm, z, reward, num_arms=K, z_max=Z_MAX, noise=0.3)
     assert found.at_bound == ("variance",) and found.standard_errors.kernel.variance == np.inf
-    assert found.kernel.variance <= 1e-5 * (1 + 1e-9)
+    assert found.kernel.variance <= 1e-2
 
 
 def test_constant_rewards_with_a_known_noise_give_a_finite_kernel():
     arm, z, _ = history(0)
     for level in (0.0, 1.0):
-        found = fit.fit_kernel(
-            SquaredExponential(2.0), arm, z, np.full(60, level), num_arms=K, z_max=Z_MAX, noise=0.3, num_starts=8
-        )
+        found = fit.fit_kernel(SquaredExponential(2.0), arm, z, np.full(60, level), num_arms=K, z_max=Z_MAX, noise=0.3)
         leaves = jax.tree.leaves(found.kernel)
         assert np.isfinite(leaves).all() and min(leaves) > 0 and np.isfinite(found.evidence)
 
 
 def test_numbers_and_plays_may_change_without_compiling_again():
-    maximise._search.clear_cache()
+    sizes = set()
     for seed, length, lengthscale in ((0, 60, 2.0), (1, 500, 5.0)):
-        fit.fit_kernel(
-            SquaredExponential(lengthscale), *history(seed, length), num_arms=K, z_max=Z_MAX, noise=0.1 * lengthscale
-        )
-    assert maximise._search._cache_size() == 1
+        noise = 0.1 * lengthscale
+        fit.fit_kernel(SquaredExponential(lengthscale), *history(seed, length), num_arms=K, z_max=Z_MAX, noise=noise)
+        sizes.add((maximise._search._cache_size(), maximise._derivatives._cache_size()))
+    assert len(sizes) == 1
 
 
 def test_the_default_precision_does_not_matter():
@@ -318,8 +316,8 @@ def test_false_alarms_are_as_rare_as_stated(noise):
 @pytest.mark.parametrize("noise", [0.3, None])
 def test_recovery_is_seen(noise):
     for seed in range(20):
-        data = fit.summarise(*recovering(seed, num_arms=10, length=300), 10, 30)
-        assert fit.flat_p_value(data, noise, num_draws=199) <= 0.01
+        data = fit.summarise(*recovering(seed, num_arms=5, length=200), 5, 30)
+        assert fit.flat_p_value(data, noise, num_draws=99) == 0.01
 
 
 def test_the_p_value_depends_on_neither_levels_nor_unit():
@@ -338,21 +336,21 @@ def test_one_rest_per_arm_or_constants_are_no_evidence_of_recovery():
 
 
 def test_the_kernel_that_made_the_curves_comes_first():
-    data = fit.summarise(*recovering(2), 20, 30)
+    data = fit.summarise(*recovering(2, num_arms=K, z_max=Z_MAX, noise=0.1, length=600), K, Z_MAX)
     kernels = {"smooth": SquaredExponential(10.0), "rough": Matern(0.5, 10.0)}
-    comparison = fit.compare(kernels, data, 1.0, learn_noise=True, num_starts=4)
+    comparison = fit.compare(kernels, data, 0.1)
     assert [row.name for row in comparison.rows] == ["smooth", "rough", "flat"]
-    assert [row.num_hyperparameters for row in comparison.rows] == [3, 3, 2]
+    assert [row.num_hyperparameters for row in comparison.rows] == [2, 2, 1]
     assert comparison.recovers() and comparison.flat_p_value == 0.001
     assert sum(row.weight for row in comparison.rows) == pytest.approx(1.0) and comparison.rows[0].weight > 0.999
     for row in comparison.rows:
-        assert row.penalised == pytest.approx(row.evidence - 0.5 * row.num_hyperparameters * np.log(1200))
+        assert row.penalised == pytest.approx(row.evidence - 0.5 * row.num_hyperparameters * np.log(600))
     lines = str(comparison).splitlines()
     assert len(lines) == 5 and lines[1].startswith("smooth") and lines[-1] == "no recovery effect: p = 0.001"
 
 
 def test_a_flat_problem_is_called_flat():
-    comparison = fit.compare([SquaredExponential(3.0), Constant(1.0)], flat_problem(1), 0.3, num_starts=4)
+    comparison = fit.compare([SquaredExponential(3.0), Constant(1.0)], flat_problem(1, num_arms=K), 0.3)
     assert [row.name for row in comparison.rows] == ["Constant", "SquaredExponential"]
     assert not comparison.recovers()
 

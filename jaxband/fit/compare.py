@@ -70,7 +70,7 @@ def compare(
 
     >>> from jaxband.fit import summarise
     >>> data = summarise([0] * 8, [0, 1, 2, 3] * 2, [0.1, 0.9, 2.1, 3.1, -0.1, 1.1, 1.9, 2.9], num_arms=1, z_max=3)
-    >>> comparison = compare([SquaredExponential(3.0)], data, noise=0.1, num_starts=2)
+    >>> comparison = compare([SquaredExponential(3.0)], data, noise=0.1, learn_noise=True)
     >>> [row.name for row in comparison.rows], comparison.recovers()
     (['SquaredExponential', 'flat'], True)
     """

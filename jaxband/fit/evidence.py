@@ -63,16 +63,28 @@ def log_marginal_likelihood(kernel: Kernel | Sequence[Kernel], data: Data, noise
     -0.9189
     """
     check_data(data)
-    counts, sums, squares = (jnp.asarray(table, dtype=float) for table in data)
-    num_arms, num_points = counts.shape
-    checks.positive("noise", noise)
-    noise = _one_per_arm(noise, num_arms)
-    x = jnp.arange(num_points, dtype=float)
+    num_arms = np.shape(data.counts)[0]
     if isinstance(kernel, (list, tuple)):
         checks.shape("kernel", kernel, (num_arms,), "[K], one per arm")
-        grams, axis = jnp.stack([gram_at(as_kernel(k), x) for k in kernel]), 0
+        kernel = [as_kernel(k) for k in kernel]
     else:
-        grams, axis = gram_at(as_kernel(kernel), x), None
+        kernel = as_kernel(kernel)
+    if np.ndim(noise):
+        checks.shape("noise", noise, (num_arms,), "[K], one per arm")
+    checks.positive("noise", noise)
+    return _of_all_arms(kernel, data, noise)
+
+
+@jax.jit
+def _of_all_arms(kernel: Kernel | list[Kernel], data: Data, noise: Array) -> Array:
+    counts, sums, squares = (jnp.asarray(table, dtype=float) for table in data)
+    num_arms, num_points = counts.shape
+    noise = jnp.broadcast_to(jnp.asarray(noise, dtype=float), (num_arms,))
+    x = jnp.arange(num_points, dtype=float)
+    if isinstance(kernel, list):
+        grams, axis = jnp.stack([gram_at(k, x) for k in kernel]), 0
+    else:
+        grams, axis = gram_at(kernel, x), None
     return jnp.sum(jax.vmap(_of_one_arm, in_axes=(axis, 0, 0, 0, 0))(grams, counts, sums, squares, noise))
 
 
@@ -113,10 +125,3 @@ def _tables(cell: np.ndarray, reward: np.ndarray, size: int) -> tuple[np.ndarray
     sums = np.bincount(cell, weights=reward, minlength=size)
     averages = sums / np.maximum(counts, 1)
     return counts, sums, np.bincount(cell, weights=(reward - averages[cell]) ** 2, minlength=size)
-
-
-def _one_per_arm(noise, num_arms: int) -> Array:
-    noise = jnp.asarray(noise, dtype=float)
-    if noise.ndim:
-        checks.shape("noise", noise, (num_arms,), "[K], one per arm")
-    return jnp.broadcast_to(noise, (num_arms,))

@@ -25,6 +25,9 @@ AT_BOUND = 0.97  # of the searched range
 SHORTEST_STEP = 1e-10  # the search ends where shorter ones would be tried
 ROUNDING = 1e-13  # of the evidence
 LBFGS = optax.scale_by_lbfgs()
+compiled = functools.partial(
+    jax.jit, compiler_options={"xla_backend_optimization_level": 1}
+)  # compiles and runs faster
 SMALL_GRADIENT = 1e-4  # of ln p, per unit of s: no more than 1e-8 of ln p is left where a standard error is below 1
 
 
@@ -157,7 +160,7 @@ def _search(space: Space, data: Data, start: Array, max_steps: Array) -> tuple[A
     evaluate = jax.value_and_grad(lambda u: _loss(space, data, space.inside(u)))
 
     def unfinished(climb):
-        steep = jnp.max(jnp.abs(climb.gradient)) > SMALL_GRADIENT
+        steep = jnp.max(jnp.abs(climb.gradient)) > 0.01 * SMALL_GRADIENT
         return steep & (climb.count < max_steps) & (climb.length > SHORTEST_STEP)
 
     def turn(climb):
@@ -184,15 +187,19 @@ def _search(space: Space, data: Data, start: Array, max_steps: Array) -> tuple[A
 
 
 def _descend(climb: Climb, u: Array, gradient: Array) -> tuple[Array, optax.OptState]:
-    """The direction from u, and what L-BFGS then knows; all is forgotten where −ln p does not curve upwards."""
+    """The direction from u, and what L-BFGS then knows; all is forgotten where −ln p does not curve upwards.
+
+    Then a step of length 1 is tried, however small the gradient, so that plateaus are crossed.
+    """
     convex = jnp.sum((u - climb.u) * (gradient - climb.gradient)) > 0
     memory = jax.tree.map(functools.partial(jnp.where, convex), climb.memory, LBFGS.init(u))
     with jax.numpy_dtype_promotion("standard"):  # optax mixes int32 and int64
         ascent, memory = LBFGS.update(gradient, memory, u)
-    return -ascent, memory
+    steepest = gradient / jnp.maximum(jnp.sqrt(jnp.sum(gradient**2)), jnp.finfo(gradient.dtype).tiny)
+    return -jnp.where(convex, ascent, steepest), memory
 
 
-@jax.jit
+@compiled
 @functools.partial(jax.vmap, in_axes=(None, 0, 0))
 def _derivatives(space: Space, data: Data, s: Array) -> tuple[Array, Array]:
     """Hessian [P, P] and gradient [P] of −ln p in s."""
@@ -303,7 +310,7 @@ def _errors(curvature: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     values, vectors = np.linalg.eigh(scaled)
     variances = np.where(values > 1.0, 1.0 / np.maximum(values, 1.0), np.inf)
     loads = vectors**2
-    return ranges * np.sqrt(np.sum(np.where(loads > 1e-6, loads * variances, 0.0), axis=1))
+    return ranges * np.sqrt(np.sum(np.where(loads > 1e-6, np.maximum(loads, 1e-6) * variances, 0.0), axis=1))
 
 
 def _models(space: Space, values: np.ndarray, noise: float, shared: bool):
