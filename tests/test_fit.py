@@ -374,6 +374,10 @@ SIZES = dict(num_arms=2, z_max=2, noise=0.3)
         (dict(arm=[0], z=[0], reward=[0.1]), "as many plays as there are hyperparameters, 2, got 1"),
         (dict(shared=False), "data of arm 0 must hold at least as many plays as there are hyperparameters, 2, got 1"),
         (dict(reward=[0.2] * 3, learn_noise=True), "rewards must differ for the noise to be learned, got 0.2"),
+        (
+            dict(arm=[0, 0, 0, 1, 1, 1], z=[0] * 6, reward=[0.1] * 3 + [1.0, 2.0, 3.0], shared=False, learn_noise=True),
+            "rewards of arm 0 must differ for the noise to be learned, got 0.1 throughout",
+        ),
         (dict(noise=0.0), "noise must be > 0, got 0.0"),
         (dict(noise=NAN), "noise must be > 0, got nan"),
         (dict(noise=[0.1, 0.2]), "noise must have shape [] (one number)"),

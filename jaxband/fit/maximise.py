@@ -1,8 +1,7 @@
 """The kernel, and if wished the noise, of largest evidence: L-BFGS from several starts, in float64 on the host's CPU.
 
-A positive hyperparameter is θ = θ₀ e^s, one that may have any sign θ = θ₀ + s, where θ₀ is the user's value; and
-s = S tanh(u / S) with u free, so that no step leaves the searched range and no kernel is ever NaN. S is ln 10⁴ for the
-former and G for the latter. Standard errors are those of s, √diag(H⁻¹) with H the Hessian of −ln p, times dθ/ds.
+Several starts run side by side. Standard errors are those of the numbers s of `space`, √diag(H⁻¹) with H the Hessian of
+−ln p in s, times dθ/ds.
 """
 
 import functools
@@ -15,20 +14,17 @@ import optax
 from jax import Array
 
 from jaxband import checks
-from jaxband.base import record
 from jaxband.fit.evidence import Data, check_data, log_marginal_likelihood, summarise
+from jaxband.fit.space import Space, latin_hypercube, models, space_around
 from jaxband.kernels.base import Kernel, as_kernel, is_traced
 
-LARGEST_FACTOR = 1e4  # between a positive hyperparameter and the value the search starts from
-SPREAD = 0.25  # starts cover this share of the searched range: a factor of 10 either way
 AT_BOUND = 0.97  # of the searched range
 SHORTEST_STEP = 1e-10  # the search ends where shorter ones would be tried
 ROUNDING = 1e-13  # of the evidence
-LBFGS = optax.scale_by_lbfgs()
-compiled = functools.partial(
-    jax.jit, compiler_options={"xla_backend_optimization_level": 1}
-)  # compiles and runs faster
 SMALL_GRADIENT = 1e-4  # of ln p, per unit of s: no more than 1e-8 of ln p is left where a standard error is below 1
+LBFGS = optax.scale_by_lbfgs()
+# Compiles in two thirds of the time, and runs faster than fully optimised code.
+compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 1})
 
 
 class StandardErrors(NamedTuple):
@@ -84,8 +80,8 @@ def fit_data(
     kernel = _checked(kernel, data, noise, learn_noise, shared)
     num_starts = checks.whole_number("num_starts", num_starts, minimum=1)
     max_steps = checks.whole_number("max_steps", max_steps, minimum=1)
-    space = _space(kernel, noise, np.shape(data.counts)[1], learn_noise)
-    starts = _starts(np.random.default_rng(seed), num_starts, space.ranges)
+    space = space_around(kernel, noise, np.shape(data.counts)[1], learn_noise)
+    starts = latin_hypercube(np.random.default_rng(seed), num_starts, space.ranges)
     groups = Data(*(np.expand_dims(np.asarray(table, np.float64), 0 if shared else 1) for table in data))
     cpu = jax.local_devices(backend="cpu")[0]
     with jax.ensure_compile_time_eval(), jax.enable_x64(True), jax.default_device(cpu):
@@ -93,33 +89,6 @@ def fit_data(
         best = np.take_along_axis(found, np.argmax(evidences, axis=1)[:, None, None], axis=1)[:, 0]
         curvatures, gradients = (np.asarray(values) for values in _derivatives(space, groups, best))
     return _fit(space, best, evidences, gradients, curvatures, shared)
-
-
-@record("structure", "names", "signed", "learn_noise")
-class Space:
-    """The P hyperparameters as numbers s [P], 0 at the user's values."""
-
-    structure: jax.tree_util.PyTreeDef
-    names: tuple[str, ...]
-    signed: tuple[bool, ...]
-    learn_noise: bool
-    centre: Array  # [P]
-    ranges: Array  # [P]; |s| stays below
-    noise: Array  # where it is not learned
-
-    def model(self, s: Array) -> tuple[Kernel, Array]:
-        """Kernel and noise at s."""
-        values = [self.value(index, s[index]) for index in range(len(self.names))]
-        noise = values.pop() if self.learn_noise else self.noise
-        return jax.tree.unflatten(self.structure, values), noise
-
-    def value(self, index: int, s: Array) -> Array:
-        centre = self.centre[index]
-        return centre + s if self.signed[index] else centre * jnp.exp(s)
-
-    def inside(self, u: Array) -> Array:
-        """s at the search's free variable u."""
-        return self.ranges * jnp.tanh(u / self.ranges)
 
 
 def _loss(space: Space, data: Data, s: Array) -> Array:
@@ -221,10 +190,10 @@ def _checked(kernel, data, noise, learn_noise, shared) -> Kernel:
     num_parameters = len(jax.tree.leaves(kernel)) + learn_noise
     plays = np.sum(data.counts, axis=1) if not shared else np.sum(data.counts, keepdims=True)[0]
     if plays.min() < num_parameters:
-        whose, remedy = ("data", "") if shared else (f"data of arm {plays.argmin()}", " or shared=True")
+        whose, remedy = ("data", "") if shared else (f"data of arm {plays.argmin()}", ", shared=True")
         raise ValueError(
             f"{whose} must hold at least as many plays as there are hyperparameters, {num_parameters}, got "
-            f"{int(plays.min())}; use more plays, a kernel with fewer hyperparameters{remedy}"
+            f"{int(plays.min())}; use more plays{remedy} or a kernel with fewer hyperparameters"
         )
     if learn_noise:
         _check_variation(data, shared)
@@ -234,52 +203,18 @@ def _checked(kernel, data, noise, learn_noise, shared) -> Kernel:
 def _check_variation(data: Data, shared: bool) -> None:
     """Rewards that are all the same are the more probable the smaller the noise, without end."""
     counts, sums, squares = (np.asarray(table, np.float64) for table in data)
-    seen = counts > 0
-    averages = np.where(seen, sums / np.maximum(counts, 1), np.nan)
     axis = None if shared else 1
-    spread = np.nanmax(averages, axis=axis) - np.nanmin(averages, axis=axis)
-    constant = (spread <= 1e-12 * np.nanmax(np.abs(averages), axis=axis)) & (np.max(squares, axis=axis) <= 0)
+    averages = sums / np.maximum(counts, 1)
+    levels = np.sum(sums, axis=axis, keepdims=True) / np.sum(counts, axis=axis, keepdims=True)
+    variation = np.sum(squares + counts * (averages - levels) ** 2, axis=axis)
+    constant = variation <= 1e-24 * np.sum(counts * averages**2, axis=axis)
     if np.any(constant):
-        level = np.nanmax(averages) if shared else np.nanmax(averages[np.argmax(constant)])
-        whose = "" if shared else f" of arm {np.argmax(constant)}"
+        arm = np.argmax(constant)
+        whose = "" if shared else f" of arm {arm}"
         raise ValueError(
-            f"rewards{whose} must differ for the noise to be learned, got {level} throughout; use learn_noise=False"
+            f"rewards{whose} must differ for the noise to be learned, got {levels[arm, 0]:g} throughout; "
+            "use learn_noise=False"
         )
-
-
-def _space(kernel: Kernel, noise: float, num_points: int, learn_noise: bool) -> Space:
-    leaves = jax.tree_util.tree_flatten_with_path(kernel)[0]
-    names = [jax.tree_util.keystr(path).removeprefix(".") for path, _ in leaves]
-    values = [leaf for _, leaf in leaves]
-    signed = [_is_signed(kernel, path) for path, _ in leaves]
-    if learn_noise:
-        names, values, signed = names + ["noise"], values + [noise], signed + [False]
-    for name, value, any_sign in zip(names, values, signed, strict=True):
-        checks.scalar(name, value)
-        (checks.finite if any_sign else checks.positive)(name, value)
-    return Space(
-        structure=jax.tree.structure(kernel),
-        names=tuple(names),
-        signed=tuple(signed),
-        learn_noise=learn_noise,
-        centre=np.array(values, np.float64),
-        ranges=np.where(signed, float(num_points), np.log(LARGEST_FACTOR)),
-        noise=np.float64(noise),
-    )
-
-
-def _is_signed(kernel: Kernel, path: tuple) -> bool:
-    """May the hyperparameter at `path` have any sign?"""
-    *owners, last = (key.name for key in path)
-    return last in functools.reduce(getattr, owners, kernel).signed
-
-
-def _starts(rng: np.random.Generator, num_starts: int, ranges: np.ndarray) -> np.ndarray:
-    """A Latin hypercube [num_starts, P] within SPREAD of the ranges, its first point moved to 0."""
-    strata = rng.permuted(np.tile(np.arange(num_starts), (len(ranges), 1)), axis=1).T
-    starts = SPREAD * ranges * (2.0 * (strata + rng.random(strata.shape)) / num_starts - 1.0)
-    starts[0] = 0.0
-    return starts
 
 
 def _fit(space: Space, s, evidences, gradients, curvatures, shared: bool) -> Fit:
@@ -289,7 +224,7 @@ def _fit(space: Space, s, evidences, gradients, curvatures, shared: bool) -> Fit
     values = np.where(space.signed, space.centre + s, space.centre * np.exp(s))
     slopes = np.where(space.signed, 1.0, values)
     errors = np.where(bound, np.inf, np.stack([_errors(h, space.ranges) for h in curvatures]) * slopes)
-    kernels, noises = _models(space, values, space.noise, shared)
+    kernels, noises = models(space, values, space.noise, shared)
     best = evidences.max(axis=1)
     if not np.isfinite(best).all():
         raise ValueError(f"kernel must be finite on the grid for all hyperparameters, got {kernels!r}")
@@ -297,7 +232,7 @@ def _fit(space: Space, s, evidences, gradients, curvatures, shared: bool) -> Fit
         kernel=kernels,
         noise=noises,
         evidence=float(best.sum()),
-        standard_errors=StandardErrors(*_models(space, errors, 0.0, shared)),
+        standard_errors=StandardErrors(*models(space, errors, 0.0, shared)),
         converged=bool(np.all((np.abs(gradients) <= SMALL_GRADIENT) | bound)),
         at_bound=tuple(labels),
         evidences=evidences[0] if shared else evidences,
@@ -311,13 +246,3 @@ def _errors(curvature: np.ndarray, ranges: np.ndarray) -> np.ndarray:
     variances = np.where(values > 1.0, 1.0 / np.maximum(values, 1.0), np.inf)
     loads = vectors**2
     return ranges * np.sqrt(np.sum(np.where(loads > 1e-6, np.maximum(loads, 1e-6) * variances, 0.0), axis=1))
-
-
-def _models(space: Space, values: np.ndarray, noise: float, shared: bool):
-    """Kernel and noise from values [groups, P]: one of each, or one per arm."""
-    rows = values.tolist()
-    noises = [row.pop() for row in rows] if space.learn_noise else float(noise)
-    kernels = [jax.tree.unflatten(space.structure, row) for row in rows]
-    if shared:
-        return kernels[0], noises[0] if space.learn_noise else noises
-    return kernels, np.array(noises) if space.learn_noise else noises
