@@ -69,10 +69,12 @@ def compare(
     The flat kernel is added if no `Constant` is among them. Options as in `fit_data`; `num_draws` as in `flat_p_value`.
 
     >>> from jaxband.fit import summarise
-    >>> data = summarise([0] * 8, [0, 1, 2, 3] * 2, [0.1, 0.9, 2.1, 3.1, -0.1, 1.1, 1.9, 2.9], num_arms=1, z_max=3)
-    >>> comparison = compare([SquaredExponential(3.0)], data, noise=0.1, learn_noise=True)
+    >>> from jaxband.kernels import Linear
+    >>> rewards = [0.1, -0.1, 0.0, 0.1, 1.0, 2.1, -0.9, -2.0]
+    >>> data = summarise([0, 1, 2, 3] * 2, [0] * 4 + [1] * 4, rewards, num_arms=4, z_max=1)
+    >>> comparison = compare([Linear()], data, noise=0.1)
     >>> [row.name for row in comparison.rows], comparison.recovers()
-    (['SquaredExponential', 'flat'], True)
+    (['Linear', 'flat'], True)
     """
     check_data(data)
     fits = {

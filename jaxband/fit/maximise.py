@@ -54,7 +54,7 @@ def fit_kernel(
     `kernel` and `noise` are where the search starts, which goes a factor 10⁴ either way. Options as in `fit_data`.
 
     >>> from jaxband.kernels import Constant
-    >>> fit = fit_kernel(Constant(1.0), [0, 1, 2, 3], [0] * 4, [2.0, -2.0, 2.0, -2.0], num_arms=4, z_max=0, noise=0.1)
+    >>> fit = fit_kernel(Constant(1.0), [0, 1, 2, 3], [0] * 4, [2.0, -2.0, 2.0, -2.0], num_arms=4, z_max=1, noise=0.1)
     >>> round(fit.kernel.variance, 2), fit.converged  # the variance of the arms' levels, less that of the noise
     (3.99, True)
     """
