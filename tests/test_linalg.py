@@ -39,3 +39,52 @@ def test_divide_by_triangle():
     matrix = rng.normal(size=(9, 6))
     ours = linalg.divide_by_triangle(jnp.asarray(matrix, jnp.float32), jnp.asarray(triangle, jnp.float32))
     np.testing.assert_allclose(ours @ triangle.astype(np.float32), matrix, atol=1e-5)
+
+
+def above_identity(seed, size, dtype, batch=5):
+    """Symmetric matrices >= I of widely different eigenvalues, [batch, size, size]."""
+    roots = np.random.default_rng(seed).normal(size=(batch, size, size)) * np.geomspace(10.0, 0.01, size)
+    return (np.eye(size) + roots @ roots.mT).astype(dtype)
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-4), ("float64", 1e-12)])
+@pytest.mark.parametrize("size", [1, 2, 13, 31])
+def test_inverse_and_log_determinant(size, dtype, tolerance):
+    matrices = above_identity(0, size, dtype)
+    with jax.enable_x64(dtype == "float64"):
+        inverses, log_determinants = jax.jit(jax.vmap(linalg.inverse_and_log_determinant))(matrices)
+        alone = linalg.inverse_and_log_determinant(jnp.asarray(matrices[1]))
+    assert inverses.dtype == log_determinants.dtype == dtype
+    np.testing.assert_allclose(inverses, np.linalg.inv(matrices.astype(float)), rtol=0.0, atol=tolerance)
+    np.testing.assert_allclose(log_determinants, np.linalg.slogdet(matrices.astype(float))[1], rtol=tolerance)
+    np.testing.assert_allclose(alone[0], inverses[1], rtol=0.0, atol=tolerance)
+
+
+def test_inverse_of_the_identity_is_exact():
+    inverse, log_determinant = linalg.inverse_and_log_determinant(jnp.eye(4))
+    assert np.array_equal(inverse, np.eye(4)) and log_determinant == 0.0
+
+
+def test_derivatives_of_inverse_and_log_determinant_are_those_of_numpy():
+    """Central differences along a symmetric direction, first and second."""
+    matrix, direction = above_identity(1, 6, float, batch=2)
+    direction /= np.linalg.norm(direction)
+    weights = np.random.default_rng(2).normal(size=(6, 6))
+
+    def along(step, inverse_and_log_determinant):
+        inverse, log_determinant = inverse_and_log_determinant(matrix + step * direction)
+        return (weights * inverse).sum() + log_determinant
+
+    def by_numpy(step):
+        return along(step, lambda matrix: (np.linalg.inv(matrix), np.linalg.slogdet(matrix)[1]))
+
+    def by_jax(step):
+        return along(step, linalg.inverse_and_log_determinant)
+
+    h = 1e-3
+    slope = (by_numpy(h) - by_numpy(-h)) / (2 * h)
+    bend = (by_numpy(h) - 2 * by_numpy(0.0) + by_numpy(-h)) / h**2
+    with jax.enable_x64(True):
+        assert float(jax.grad(by_jax)(0.0)) == pytest.approx(slope, rel=1e-4)
+        assert float(jax.grad(jax.grad(by_jax))(0.0)) == pytest.approx(bend, rel=1e-4)
+        assert float(jax.jvp(by_jax, (0.0,), (1.0,))[1]) == pytest.approx(slope, rel=1e-4)

@@ -12,6 +12,8 @@ from jaxband.base import record
 class Kernel:
     """k(x, y). Subclasses are `record`s whose fields are the hyperparameters."""
 
+    signed = ()  # names of hyperparameters that may be 0 or negative: places, not scales
+
     def __call__(self, x: Array, y: Array) -> Array:
         raise TypeError(f"{type(self).__name__} does not define __call__(x, y)")
 

@@ -15,6 +15,7 @@ class Linear(Kernel):
 
     variance: float = 1.0
     offset: float = 0.0
+    signed = ("offset",)
 
     def __post_init__(self):
         checks.positive("variance", self.variance)
