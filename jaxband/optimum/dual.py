@@ -57,7 +57,8 @@ def track(curves: Array, price: Array, *, steps: int = 4, reach: float = 0.03) -
     `reach` of the curves' range further on, the next three times as far, until the best price is enclosed; from then
     on the bracket is narrowed. For loops in which curves change little from round to round.
 
-    >>> track([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]], price=0.25).average.round(2).item()
+    >>> bound = track([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]], price=0.25)
+    >>> round(bound.average.item(), 2)
     0.65
     """
     curves = _checked(curves)
@@ -82,8 +83,8 @@ def at_price(curves: Array, price: Array) -> DualBound:
 
     so that h_j(z) = max_{y≥z} f_j(y) − λ − (y − z + 1) g_j, and 0 for an arm without gain: it need not be played.
 
-    >>> at_price([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]], price=0.3).relative_values.round(2).tolist()
-    [[0.0, 0.35, 0.35], [0.0, 0.0, 0.0]]
+    >>> at_price([[0.0, 1.0, 1.0], [0.5, 0.5, 0.5]], price=0.5).relative_values.tolist()
+    [[0.0, 0.25, 0.25], [0.0, 0.0, 0.0]]
     """
     curves = _checked(curves)
     price = jnp.asarray(price, curves.dtype)
@@ -104,7 +105,8 @@ def certificate(bound: DualBound, z_init: Array, horizon: Array) -> Array:
     inequalities, as h_j(0) = 0 and g_j ≥ 0; and the least it can have at the end is 0. Rounding errors are those of
     `horizon` times a sum of K gains: in float32 about 10⁻⁶ of the largest |curve| per round.
 
-    >>> certificate(dual_bound([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]]), z_init=[2, 0], horizon=100).round(2).item()
+    >>> bound = dual_bound([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]])
+    >>> round(certificate(bound, z_init=[2, 0], horizon=100).item(), 2)
     65.35
     """
     return horizon * bound.average + head_start(bound, z_init)

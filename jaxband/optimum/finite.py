@@ -15,7 +15,7 @@ class Finite(NamedTuple):
     """The best that any policy can do in T rounds."""
 
     total: float
-    arms: np.ndarray  # [T]; of several best sequences the lexicographically first
+    arms: np.ndarray  # [T]; a sequence that earns it
 
 
 def finite(curves: ArrayLike, z: ArrayLike, horizon: int) -> Finite:
@@ -25,7 +25,7 @@ def finite(curves: ArrayLike, z: ArrayLike, horizon: int) -> Finite:
 
     >>> best = finite([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]], z=[0, 0], horizon=5)
     >>> round(best.total, 6), best.arms.tolist()
-    (2.9, [1, 0, 1, 1, 0])
+    (2.9, [1, 0, 1, 0, 1])
     """
     curves, z = states.table(curves), np.asarray(z)
     checks.shape("z", z, curves.shape[:1], "[K]")
