@@ -76,7 +76,7 @@ def objective(curves, price):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 2e-6), ("float64", 1e-13)])
-@pytest.mark.parametrize("shape", [*SHAPES, (1, 1), (1, 4), (4, 1), (10, 31)])
+@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (1, 1), (1, 4), (4, 1), (10, 31)])
 def test_the_dual_bound_is_the_least_there_is(shape, dtype, tolerance):
     curves = small_problems(*shape).astype(dtype).astype(float)
     with jax.enable_x64(dtype == "float64"):
@@ -124,7 +124,7 @@ def test_the_dual_bound_is_never_below_the_exact_optimum(float64, shape):
 
 
 @pytest.mark.parametrize(("dtype", "tolerance"), [("float32", 3e-6), ("float64", 1e-14)])
-@pytest.mark.parametrize("shape", [*SHAPES, (10, 31)])
+@pytest.mark.parametrize("shape", [(2, 4), (3, 5), (10, 31)])
 def test_relative_values_solve_their_equation(shape, dtype, tolerance):
     """h(z) + g = max(f(z) − λ + h(0), h(next z)) and h(0) = 0; an arm without gain only has h ≥."""
     with jax.enable_x64(dtype == "float64"):
@@ -255,10 +255,11 @@ def test_the_best_sequence_is_that_of_enumeration(shape, horizon):
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_long_sequences_approach_the_cycle_and_stay_below_the_certificate(float64, shape):
-    curves, rng = small_problems(*shape, number=12), np.random.default_rng(1)
-    for problem, bound_of in zip(curves, range(12), strict=True):
+    curves, rng = small_problems(*shape), np.random.default_rng(1)
+    bounds = dual_bounds(curves)
+    for number in range(0, PER_SHAPE, 3):
+        problem, bound = curves[number], jax.tree.map(lambda x, i=number: x[i], bounds)
         z = rng.integers(0, shape[1], shape[0])
-        bound = jax.tree.map(lambda x, i=bound_of: x[i], dual_bounds(curves))
         for horizon in (1, 2, 5, 17, 400):
             best = optimum.finite(problem, z, horizon)
             assert best.total == pytest.approx(reference.leaf_mean(problem, z, best.arms), abs=1e-10)
