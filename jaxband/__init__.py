@@ -1,7 +1,7 @@
 """jaxband: recovering bandits in JAX. Every arm's expected reward is an unknown function of how long it has rested.
 
-Read the code in this order: base, kernels, posterior, fit, recovery, environment, planners, policies, simulate, regret,
-monte_carlo.
+Read the code in this order: base, kernels, posterior, fit, recovery, environment, planners, optimum, policies,
+simulate, regret, monte_carlo.
 """
 
 from jaxband import compile_cache, devices
@@ -9,7 +9,7 @@ from jaxband import compile_cache, devices
 devices.one_per_core()
 compile_cache.enable()
 
-from jaxband import base, fit, kernels, planners, policies, posterior, recovery, regret, theory  # noqa: E402
+from jaxband import base, fit, kernels, optimum, planners, policies, posterior, recovery, regret, theory  # noqa: E402
 from jaxband.environment import Problem  # noqa: E402
 from jaxband.monte_carlo import Result, monte_carlo  # noqa: E402
 from jaxband.simulate import Run, simulate  # noqa: E402
@@ -22,6 +22,7 @@ __all__ = [
     "fit",
     "kernels",
     "monte_carlo",
+    "optimum",
     "planners",
     "policies",
     "posterior",

@@ -32,6 +32,7 @@ class Layout(NamedTuple):
     lookahead: int
     repeats: bool
     watch: tuple[str, ...]
+    certificate: bool  # is each replication's upper bound wanted?
     tile: int  # replications side by side
     tiles_per_call: int  # on each device
 
@@ -39,14 +40,22 @@ class Layout(NamedTuple):
         return np.minimum(self.rounds_per_segment * np.arange(1, self.num_segments + 1), self.horizon)
 
 
-def lay_out(horizon: int, lookahead: int, repeats: bool, watch: tuple[str, ...] = (), tile: int = CPU_TILE) -> Layout:
+def lay_out(
+    horizon: int,
+    lookahead: int,
+    repeats: bool,
+    watch: tuple[str, ...] = (),
+    certificate: bool = False,
+    tile: int = CPU_TILE,
+) -> Layout:
     lookahead = checks.whole_number("lookahead", lookahead, minimum=1)
     tile = checks.whole_number("tile", tile, minimum=2, remedy="one lane alone is compiled to other roundings")
     blocks = math.ceil(horizon / lookahead)
     blocks_per_segment = min(math.ceil(blocks / SEGMENTS), max(1, LONGEST_SEGMENT // lookahead))
     rounds = lookahead * blocks_per_segment
     tiles_per_call = max(1, ROUNDS_PER_CALL // (tile * horizon))
-    return Layout(horizon, rounds, math.ceil(horizon / rounds), lookahead, repeats, watch, tile, tiles_per_call)
+    segments = math.ceil(horizon / rounds)
+    return Layout(horizon, rounds, segments, lookahead, repeats, watch, certificate, tile, tiles_per_call)
 
 
 def default_tile(device: jax.Device, num_arms: int) -> int:

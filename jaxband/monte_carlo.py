@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxband import aggregate, checks, devices, processes, regret
+from jaxband import aggregate, checks, devices, optimum, processes, regret
 from jaxband.base import Policy
 from jaxband.compile_clock import compile_clock
 from jaxband.environment import Problem
@@ -44,11 +44,27 @@ class Result:
     watched: dict[str, np.ndarray]  # [R] each; means over the rounds after the warm-up
     checkpoints: np.ndarray  # [C]; numbers of rounds at which the bands are taken
     bands: dict[str, aggregate.Band]  # cumulative curve of every metric
+    certificate: np.ndarray | None  # [R]; what no policy exceeds in expectation, if asked for
     horizon: int
     lookahead: int
     seed: int
     wall_seconds: float  # all of the call, compilation included
     compile_seconds: float  # tracing, lowering and XLA; 0 when the shape was compiled before
+
+    @property
+    def gap(self) -> np.ndarray:
+        """How far each replication stayed below its certificate, [R]: at least its full-horizon regret."""
+        return regret.gap(self.expected_reward, self._certified())
+
+    @property
+    def share(self) -> np.ndarray:
+        """Expected reward as a share of the certificate, [R]; of meaning where the certificate is positive."""
+        return self.expected_reward / self._certified()
+
+    def _certified(self) -> np.ndarray:
+        if self.certificate is None:
+            raise ValueError("certificate was not computed; call monte_carlo(..., certificate=True)")
+        return self.certificate
 
     def summary(self) -> dict[str, aggregate.Summary]:
         """Mean, standard error and percentiles of every metric."""
@@ -65,6 +81,7 @@ def monte_carlo(
     lookahead: int | None = None,
     repeats: bool | None = None,
     watch: Sequence[str] = (),
+    certificate: bool = False,
     devices: Sequence[jax.Device] | None = None,
     tile: int | None = None,
     progress: bool | None = None,
@@ -73,7 +90,8 @@ def monte_carlo(
 
     The lookahead regret is taken over blocks of `lookahead` rounds (default: as far as the policy itself looks),
     against sequences that may repeat an arm (`repeats`; default: as the policy's planner may). `watch` names numbers
-    of the policy's plans to average, such as "certified" or an optimistic plan's "depth".
+    of the policy's plans to average, such as "certified" or an optimistic plan's "depth". With `certificate`, the
+    expected total that no policy could exceed is computed from each replication's curves (`optimum.certificate`).
 
     Runs on all `devices` of this process (default: `jax.local_devices()`), `tile` replications side by side on each;
     under `jax.distributed` every process runs its share and all return the whole. `progress` shows a bar (default: on
@@ -94,7 +112,8 @@ def monte_carlo(
         repeats = getattr(getattr(policy, "planner", None), "repeats", True)
     chosen = _chosen(devices)
     tile = default_tile(chosen[0], policy.num_arms) if tile is None else tile
-    layout = lay_out(horizon, policy.depth if lookahead is None else lookahead, bool(repeats), tuple(watch), tile)
+    lookahead = policy.depth if lookahead is None else lookahead
+    layout = lay_out(horizon, lookahead, bool(repeats), tuple(watch), bool(certificate), tile)
 
     tiles = share(math.ceil(replications / layout.tile), jax.process_index(), jax.process_count())
     wanted = range(tiles.start * layout.tile, min(tiles.stop * layout.tile, replications))
@@ -110,7 +129,7 @@ def monte_carlo(
         if running:
             advance(gathered.add(*running, wanted.stop, layout.tile))
     return Result(
-        **gathered.totals(planned_rounds=max(horizon - int(policy.warm_up), 0)),
+        **gathered.totals(horizon, planned_rounds=max(horizon - int(policy.warm_up), 0)),
         checkpoints=layout.checkpoints(),
         horizon=horizon,
         lookahead=layout.lookahead,
@@ -159,7 +178,7 @@ def _run_tiles(
 
 
 def _replicate(policy: Policy, problem: Problem, key: Array, layout: Layout) -> dict[str, Array]:
-    """One replication's metrics per segment, [C] each, its plays [K] and sums of what is watched."""
+    """One replication's metrics per segment, [C] each, its plays [K], sums of what is watched, and its bound."""
     replication, position = begin(policy, problem, key, layout.watch)
 
     def segment(position, first_round):
@@ -172,7 +191,14 @@ def _replicate(policy: Policy, problem: Problem, key: Array, layout: Layout) -> 
     _, measured = jax.lax.scan(
         segment, position, layout.rounds_per_segment * jnp.arange(layout.num_segments, dtype=jnp.int32)
     )
-    return measured | {"plays": jnp.sum(measured["plays"], axis=0)}
+    bound = _bound(replication.curves, problem.z_init) if layout.certificate else {}
+    return measured | {"plays": jnp.sum(measured["plays"], axis=0), "bound": bound}
+
+
+def _bound(curves: Array, z_init: Array) -> dict[str, Array]:
+    """The parts of the certificate; it is put together in float64."""
+    bound = optimum.dual_bound(curves)
+    return {"average": bound.average, "head start": optimum.head_start(bound, z_init)}
 
 
 def _measure(curves: Array, rounds: Rounds, layout: Layout, num_rounds: Array, planned: Array) -> dict[str, Array]:
@@ -212,6 +238,8 @@ class _Gatherer:
         wanted = min(int(call.count.sum()) * tile, replications - int(call.first[0]) * tile)
         measured = jax.tree.map(lambda x: in_order(np.asarray(x), call)[:wanted], measured)
         self._parts["plays"].append(measured["plays"])
+        for name, values in measured["bound"].items():
+            self._parts["bound " + name].append(values.astype(np.float64))
         for name, sums in measured["watched"].items():
             self._parts["watched " + name].append(np.sum(sums, axis=1, dtype=np.float64))
         for metric, sums in measured.items():
@@ -221,7 +249,7 @@ class _Gatherer:
                 self._bands[metric].add(cumulative)
         return wanted
 
-    def totals(self, planned_rounds: int) -> dict:
+    def totals(self, horizon: int, planned_rounds: int) -> dict:
         """Those of all processes."""
         mine = {name: np.concatenate(parts) for name, parts in self._parts.items()}
         mine |= {
@@ -240,7 +268,10 @@ class _Gatherer:
                 table["instantaneous_regret"] for table in (sums, bands)
             )
         watched = {name: values / planned_rounds for name, values in _under("watched ", sums).items()}
-        return {name: sums[name] for name in (*METRICS, "plays")} | {"bands": bands, "watched": watched}
+        bound = _under("bound ", sums)
+        certificate = horizon * bound["average"] + bound["head start"] if bound else None
+        more = {"bands": bands, "watched": watched, "certificate": certificate}
+        return {name: sums[name] for name in (*METRICS, "plays")} | more
 
 
 def _under(prefix: str, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:

@@ -5,6 +5,9 @@
 
 Multiple play lets M* repeat an arm within the d plays, single play does not. Any policy can be measured, whatever
 its own depth. A last block that the horizon cuts short is compared with the best sequence of the same length.
+
+Beside it what section 4 calls intractable: the regret against the best sequence of all T plays (`full_horizon`), which
+`optimum` finds for small problems; for others the `gap` to a certified upper bound, which is never less than it.
 """
 
 import jax
@@ -49,6 +52,20 @@ def lookahead(
     left = num_rounds - depth * jnp.arange(starts.shape[0], dtype=jnp.int32)
     points = jax.vmap(lambda rests: windows.reach(curves, rests, depth))(starts)
     return jax.vmap(lambda p, n: planner.plan_points(p, num_slots=n).value)(points, left) - earned
+
+
+def full_horizon(expected_reward: Array, best_total: Array) -> Array:
+    """Regret against the best sequence of all T plays, `optimum.finite(curves, z, T).total`; never negative.
+
+    With T · `optimum.exact(curves).average` for the best total it is the regret against the best cycle: that may be
+    negative by what rested arms add at the start, which does not grow with T.
+    """
+    return best_total - expected_reward
+
+
+def gap(expected_reward: Array, certificate: Array) -> Array:
+    """How much more any policy might have earned, at most: an upper bound on the full-horizon regret."""
+    return certificate - expected_reward
 
 
 def _arrays(curves, z, arms) -> tuple[Array, Array, Array]:

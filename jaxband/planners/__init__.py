@@ -3,5 +3,6 @@
 from jaxband.planners.exhaustive import exhaustive
 from jaxband.planners.optimistic import optimistic
 from jaxband.planners.subset import subset
+from jaxband.planners.whittle import whittle
 
-__all__ = ["exhaustive", "optimistic", "subset"]
+__all__ = ["exhaustive", "optimistic", "subset", "whittle"]

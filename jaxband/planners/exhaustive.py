@@ -53,15 +53,24 @@ class Exhaustive:
             what = f"exhaustive(depth={self.depth}) would score {leaves:.3g} leaves for {num_arms} arms"
             raise ValueError(f"{what}, more than {MAX_LEAVES:.0e}; use planners.subset, or look less far ahead")
 
-    def plan(self, curves: Array, z: Array) -> Plan:
-        """The sequence of largest total on known or sampled curves [K, G] from rests z [K]."""
-        return self.plan_points(windows.reach(*windows.inputs(z, curves=curves), self.depth))
+    def plan(self, curves: Array, z: Array, *, end_values: Array | None = None) -> Plan:
+        """The sequence of largest total on known or sampled curves [K, G] from rests z [K].
 
-    def plan_points(self, points: Array, num_slots: Array | None = None) -> Plan:
+        `end_values` [K, G] says what each arm's rest after the plan is worth, and counts too.
+        """
+        curves, z = windows.inputs(z, curves=curves)
+        ends = windows.ends_or_none(end_values, curves, z, self.depth)
+        return self.plan_points(windows.reach(curves, z, self.depth), ends=ends)
+
+    def plan_points(self, points: Array, num_slots: Array | None = None, ends: Array | None = None) -> Plan:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
-        windows.check_points(points, self.depth)
+        windows.check_points(points, self.depth, ends)
         self.check(points.shape[0])
-        return self._search((windows.gains(points, num_slots),), lambda total: total)
+        gains = windows.gains(points, num_slots)
+        if ends is None:
+            return self._search((gains,), lambda total: total)
+        left_alone = jnp.sum(ends[:, -1])
+        return self._search((gains + windows.end_gains(ends),), lambda total: total + left_alone)
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
         """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""

@@ -40,15 +40,22 @@ class Subset:
         """Can plans be made for so many arms?"""
         windows.check_single_play(self.depth, self.repeats, num_arms)
 
-    def plan(self, curves: Array, z: Array) -> Plan:
-        """The sequence of largest total on known or sampled curves [K, G] from rests z [K]."""
-        return self.plan_points(windows.reach(*windows.inputs(z, curves=curves), self.depth))
+    def plan(self, curves: Array, z: Array, *, end_values: Array | None = None) -> Plan:
+        """The sequence of largest total on known or sampled curves [K, G] from rests z [K].
 
-    def plan_points(self, points: Array, num_slots: Array | None = None) -> Plan:
+        `end_values` [K, G] says what each arm's rest after the plan is worth, and counts too.
+        """
+        curves, z = windows.inputs(z, curves=curves)
+        ends = windows.ends_or_none(end_values, curves, z, self.depth)
+        return self.plan_points(windows.reach(curves, z, self.depth), ends=ends)
+
+    def plan_points(self, points: Array, num_slots: Array | None = None, ends: Array | None = None) -> Plan:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""
-        windows.check_points(points, self.depth)
+        windows.check_points(points, self.depth, ends)
         self.check(points.shape[0])
-        value, arms = best_filling(windows.totals(windows.gains(points, num_slots)), self.repeats)
+        worth = windows.totals(windows.gains(points, num_slots))
+        worth = worth if ends is None else worth + windows.end_totals(ends)
+        value, arms = best_filling(worth, self.repeats)
         return Plan(arms, value, jnp.asarray(True))
 
     def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array, *, extra_variance: Array = 0.0) -> UcbPlan:

@@ -56,6 +56,31 @@ def gains(points: Array, num_slots: Array | None = None) -> Array:
     return jnp.where(jnp.expand_dims(counted, (0, *range(2, points.ndim))), points[:, last_point(depth)], 0.0)
 
 
+def end_points(end_values: Array, z: Array, depth: int) -> Array:
+    """What each arm's rest after the window is worth, [K, d + 1], from end_values [K, G] and rests z [K].
+
+    The first d are for a last play in slots 0..d−1, which leaves a rest of d−1..0; the last is for no play at all.
+    """
+    z_max = end_values.shape[1] - 1
+    after = jnp.minimum(jnp.arange(depth - 1, -1, -1, dtype=z.dtype), z_max)
+    left_alone = jnp.minimum(z[:, None] + jnp.asarray(depth, z.dtype), z_max)
+    rests = jnp.concatenate([jnp.broadcast_to(after[None, :], (z.shape[0], depth)), left_alone], axis=1)
+    return jnp.take_along_axis(end_values, rests, axis=1)
+
+
+def end_totals(ends: Array) -> Array:
+    """What the rest after the window is worth for every slot set, [K, 2^d] from `end_points` [K, d + 1]."""
+    return ends[:, last_slot(ends.shape[1] - 1)]  # −1, for no play, is the last column
+
+
+def end_gains(ends: Array) -> Array:
+    """How the last play of every slot set changes that worth, [K, 2^d]; 0 for the empty set."""
+    worth = end_totals(ends)
+    slots = np.arange(worth.shape[1])
+    without_last = slots - np.where(slots > 0, 1 << np.maximum(last_slot(ends.shape[1] - 1), 0), 0)
+    return worth - worth[:, without_last]
+
+
 def totals(gains: Array) -> Array:
     """What all plays of every slot set add up to: [K, 2^d, ...], like `gains`."""
     total = jnp.zeros_like(gains[:, :1])
@@ -94,9 +119,20 @@ def ucb_inputs(mean: Array, root: Array, z: Array) -> tuple[Array, Array, Array]
     return mean, root, z
 
 
-def check_points(points: Array, depth: int) -> None:
-    """Do the points belong to a window of this depth?"""
+def check_points(points: Array, depth: int, ends: Array | None = None) -> None:
+    """Do the points, and the worth of what is left after them, belong to a window of this depth?"""
     checks.shape("points", points, (None, 2 * depth - 1), "[K, 2·depth − 1]")
+    if ends is not None:
+        checks.shape("ends", ends, (points.shape[0], depth + 1), "[K, depth + 1]")
+
+
+def ends_or_none(end_values: Array | None, curves: Array, z: Array, depth: int) -> Array | None:
+    """`end_points` of end values [K, G] that a user may have given."""
+    if end_values is None:
+        return None
+    checks.shape("end_values", end_values, curves.shape, "[K, G]")
+    checks.finite("end_values", end_values)
+    return end_points(jnp.asarray(end_values, dtype=float), z, depth)
 
 
 def check_single_play(depth: int, repeats: bool, num_arms: int) -> None:

@@ -1,15 +1,29 @@
-"""Oracles that know the curves: greedy for d = 1, else the best d-step sequence, planned again after `commit` plays."""
+"""Oracles that know the curves: greedy for d = 1, else the best d-step sequence, planned again after `commit` plays.
+
+With end values a plan also counts what the rests are worth that it leaves behind (`optimum`): the price of a play, and
+with it the relative values of rests, are found once, as the curves do not change.
+"""
+
+import inspect
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
 
-from jaxband import checks
+from jaxband import checks, optimum
 from jaxband.base import Plan, Planner, record
 from jaxband.planners import exhaustive
 from jaxband.policies.gaussian import check_commit
 
 
-def oracle(num_arms: int, z_max: int, *, planner: Planner | None = None, commit: int | None = None) -> "Oracle":
+def oracle(
+    num_arms: int,
+    z_max: int,
+    *,
+    planner: Planner | None = None,
+    commit: int | None = None,
+    end_values: bool = False,
+) -> "Oracle":
     """A policy that is shown each replication's true curves before play begins.
 
     >>> oracle(num_arms=10, z_max=30, planner=exhaustive(3)).depth
@@ -19,13 +33,20 @@ def oracle(num_arms: int, z_max: int, *, planner: Planner | None = None, commit:
     z_max = checks.whole_number("z_max", z_max, minimum=0)
     planner = exhaustive(1) if planner is None else planner
     planner.check(num_arms)
-    return Oracle(planner, check_commit(commit, planner.depth), num_arms, z_max)
+    check_end_values(planner, end_values)
+    return Oracle(planner, check_commit(commit, planner.depth), bool(end_values), num_arms, z_max)
 
 
-@record("planner", "commit", "num_arms", "z_max")
+class Known(NamedTuple):
+    curves: Array  # [K, G]
+    relative_values: Array  # [K, G]; of rests, at the best price; zero without end values
+
+
+@record("planner", "commit", "end_values", "num_arms", "z_max")
 class Oracle:
     planner: Planner
     commit: int
+    end_values: bool
     num_arms: int
     z_max: int
 
@@ -35,17 +56,26 @@ class Oracle:
     def depth(self) -> int:
         return self.planner.depth
 
-    def init(self, key: Array) -> Array:
-        return jnp.zeros((self.num_arms, self.z_max + 1))
+    def init(self, key: Array) -> Known:
+        nothing = jnp.zeros((self.num_arms, self.z_max + 1))
+        return Known(nothing, nothing)
 
-    def inform(self, state: Array, curves: Array) -> Array:
-        return curves
+    def inform(self, state: Known, curves: Array) -> Known:
+        return Known(curves, optimum.dual_bound(curves).relative_values if self.end_values else state.relative_values)
 
-    def propose(self, key: Array, state: Array, z: Array, t: Array) -> Plan:
-        return self.planner.plan(state, z)
+    def propose(self, key: Array, state: Known, z: Array, t: Array) -> Plan:
+        if self.end_values:
+            return self.planner.plan(state.curves, z, end_values=state.relative_values)
+        return self.planner.plan(state.curves, z)
 
-    def plan(self, key: Array, state: Array, z: Array, t: Array) -> Array:
+    def plan(self, key: Array, state: Known, z: Array, t: Array) -> Array:
         return self.propose(key, state, z, t).arms[: self.commit]
 
-    def update(self, state: Array, arm: Array, z: Array, reward: Array) -> Array:
+    def update(self, state: Known, arm: Array, z: Array, reward: Array) -> Known:
         return state
+
+
+def check_end_values(planner: Planner, wanted: bool) -> None:
+    """Can the planner take end values?"""
+    if wanted and "end_values" not in inspect.signature(planner.plan).parameters:
+        raise ValueError(f"planner must take end values, got {planner}; use planners.subset, or end_values=False")

@@ -1,0 +1,53 @@
+"""Whittle's index: the price per play up to which it is right to play an arm now, if only that arm counted.
+
+At price λ arm j earns g_j(λ) per round at best (`optimum`). At rest z it is better played now than at a later rest y if
+f_j(z) ≥ f_j(y) − (y − z) g_j(λ): for all prices with g_j(λ) ≥ s_j(z) = max(0, max_{y>z} (f_j(y) − f_j(z)) / (y − z)).
+And g_j(λ) ≥ s for λ ≤ f_j(p − 1) − p s with the best period p. So the index has a closed form, for any curve:
+
+    W_j(z) = max_{1≤p≤G} f_j(p − 1) − p s_j(z).
+"""
+
+import dataclasses
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxband.base import Plan
+from jaxband.planners import windows
+from jaxband.planners.exhaustive import best_arm
+
+
+def whittle() -> "Whittle":
+    """A planner of one play: the arm of largest index.
+
+    >>> whittle().plan(curves=[[0.0, 0.9, 1.0], [0.6, 0.7, 0.7]], z=[1, 2]).arms.tolist()
+    [0]
+    """
+    return Whittle()
+
+
+@dataclasses.dataclass(frozen=True)
+class Whittle:
+    depth = 1
+    repeats = True
+
+    def check(self, num_arms: int) -> None:
+        """Any number of arms will do."""
+
+    def plan(self, curves: Array, z: Array) -> Plan:
+        """The arm of largest index on known or sampled curves [K, G] at rests z [K]; its value is that index."""
+        curves, z = windows.inputs(z, curves=curves)
+        here = jnp.take_along_axis(indices(curves), z[:, None], axis=1)[:, 0]
+        return best_arm(here)
+
+
+def indices(curves: Array) -> Array:
+    """W_j(z), [K, G]."""
+    num_points = curves.shape[1]
+    rests = np.arange(num_points)
+    ahead = rests[None, :] - rests[:, None]  # [z, y]
+    slopes = (curves[:, None, :] - curves[:, :, None]) / jnp.asarray(np.maximum(ahead, 1), curves.dtype)
+    steepest = jnp.max(jnp.where(jnp.asarray(ahead > 0), slopes, 0.0), axis=2)  # [K, z]
+    periods = jnp.asarray(rests + 1, curves.dtype)
+    return jnp.max(curves[:, None, :] - periods[None, None, :] * steepest[:, :, None], axis=2)

@@ -1,0 +1,78 @@
+"""Pointwise optimism: plan on the curves mean + β_t · sd, as if they were known, and count what is left afterwards.
+
+Every point of every curve is taken to be as good as it may well be. Unlike the bound η + α ς of a whole plan this is
+additive, so that the subset planner is exact at any depth; and replanned after every play, with the relative values of
+rests at the best price for the posterior mean as end values (`optimum`), a few steps of lookahead are close to the
+full-horizon optimum for such curves.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jax import Array
+
+from jaxband import checks, optimum, posterior
+from jaxband.base import Plan, Planner, record
+from jaxband.kernels import Kernel
+from jaxband.planners import subset, windows
+from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
+from jaxband.policies.learning import Learning, learning
+from jaxband.policies.oracle import check_end_values
+from jaxband.posterior import Posterior
+
+
+def rgp_pointwise(
+    kernel: Kernel | Sequence[Kernel],
+    num_arms: int,
+    z_max: int | Sequence[int],
+    noise: float,
+    *,
+    planner: Planner | None = None,
+    commit: int | None = 1,
+    learn: int | None = None,
+    beta: float = 2.0,
+    horizon: int | None = None,
+    end_values: bool = True,
+    warm_up: int = 0,
+) -> "RgpPointwise | Learning":
+    """Optimism of `beta` standard deviations at every point; `planner` sets how far ahead (default: subset, d = 3).
+
+    If the `horizon` is known, optimism fades in its last part: β_t = β √(1 − t/T), as what is learned then can be
+    used less and less. The other options are those of `rgp_ucb`.
+
+    >>> from jaxband.kernels import SquaredExponential
+    >>> rgp_pointwise(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1).depth
+    3
+    """
+    planner = subset(3) if planner is None else planner
+    prior = posterior.prior(kernel, num_arms, z_max)
+    commit = check_arguments(num_arms, noise, planner, commit, warm_up)
+    check_end_values(planner, end_values)
+    checks.scalar("beta", beta)
+    checks.non_negative("beta", beta)
+    fade = 0.0 if horizon is None else 1.0 / checks.whole_number("horizon", horizon, minimum=1)
+    policy = RgpPointwise(
+        prior, as_number(noise), as_number(beta), as_number(fade), as_count(warm_up), planner, commit, bool(end_values)
+    )
+    return learning(policy, kernel, z_max, learn)
+
+
+@record("planner", "commit", "end_values")
+class RgpPointwise(GaussianPolicy):
+    prior: Posterior
+    noise: Array
+    beta: Array
+    fade: Array  # 1 / horizon, or 0
+    warm_up: Array
+    planner: Planner
+    commit: int
+    end_values: bool
+
+    def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
+        left = jnp.maximum(1.0 - self.fade * jnp.asarray(t, dtype=float), 0.0)
+        curves = state.mean + self.beta * jnp.sqrt(left) * jnp.sqrt(state.variance)
+        if not self.end_values:
+            return self.planner.plan(curves, z)
+        worth = optimum.dual_bound(state.mean).relative_values
+        points, ends = windows.reach(curves, z, self.depth), windows.end_points(worth, z, self.depth)
+        return self.planner.plan_points(points, ends=ends)
