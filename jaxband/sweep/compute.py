@@ -20,9 +20,9 @@ from jaxband.layout import Layout, default_tile, lay_out
 from jaxband.monte_carlo import METRICS, WHOLE_LOOPS, run_in_turn
 from jaxband.sweep import build, problems, settings
 from jaxband.sweep.cells import Cell
-from jaxband.sweep.units import Unit
+from jaxband.sweep.units import LARGEST_UNIT, Unit
 
-KERNELS_KEPT = 8  # prepared cells that may be met again soon
+CELLS_KEPT = 64  # prepared ones that may be met again soon
 
 
 class Job(NamedTuple):
@@ -55,23 +55,27 @@ def in_order(units: Iterable[Unit]) -> list[Unit]:
 
     def key(unit: Unit):
         values = [str(unit.cell.settings.get(name)) for name in structure]
-        family = [] if unit.cell.problem is None else [unit.cell.problem["family"]]
-        return family, values, unit.cell.sort_key(), unit.start
+        return unit.cell.problem["family"], values, unit.cell.sort_key(), unit.start
 
     return sorted(units, key=key)
 
 
-@functools.lru_cache(maxsize=KERNELS_KEPT)
-def prepare(cell: Cell, platform_tile: int | None = None) -> Job:
+@functools.lru_cache(maxsize=CELLS_KEPT)
+def prepare(cell: Cell) -> Job:
     """Policy, problem and layout of a cell."""
     values = cell.settings
     policy, problem = build.policy(values), problems.build(cell.problem, values)
-    tile = platform_tile or default_tile(jax.devices()[0], values["num_arms"])
+    tile = default_tile(jax.devices()[0], values["num_arms"])
     layout = lay_out(values["horizon"], values["lookahead"], values.get("repeats", True), (), tile)
-    key = jax.random.key_data(jax.random.key(values["seed"]))
-    leaves, structure = jax.tree.flatten((policy, problem, key))
+    layout = layout._replace(tiles_per_call=min(layout.tiles_per_call, max(1, LARGEST_UNIT // tile)))
+    leaves, structure = jax.tree.flatten((policy, problem, _key(values["seed"])))
     numbers = tuple(np.asarray(leaf) for leaf in leaves)
     return Job(numbers, (structure, tuple((x.shape, x.dtype.name) for x in numbers), layout))
+
+
+@functools.lru_cache(maxsize=CELLS_KEPT)
+def _key(seed: int) -> np.ndarray:
+    return np.asarray(jax.random.key_data(jax.random.key(seed)))
 
 
 class _Call(NamedTuple):
@@ -128,22 +132,21 @@ def _metrics(policy: Policy, problem: Problem, key: Array, first: Array, count: 
 
 def _take_in(call: _Call, measured: dict[str, Array], parts: dict) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
     """Add a call's results to the `parts` of its units; those that are complete come out."""
-    totals = {name: _totals(np.asarray(values), call.width) for name, values in measured.items()}
-    totals.setdefault("lookahead_regret", totals["instantaneous_regret"])  # one step ahead
+    measured = {name: np.asarray(values) for name, values in measured.items()}
+    measured.setdefault("lookahead_regret", measured["instantaneous_regret"])  # one step ahead
     for device, (unit, job) in enumerate(call.batch):
-        tile, count = job.layout.tile, int(call.count[device])
+        layout, count = job.layout, int(call.count[device])
         if not count:
             continue
-        begin = int(call.first[device]) * tile
-        rows = slice(max(unit.start - begin, 0), min(unit.stop - begin, count * tile))
+        begin, row = int(call.first[device]) * layout.tile, device * layout.tiles_per_call
+        wanted = slice(max(unit.start - begin, 0), min(unit.stop - begin, count * layout.tile))
         mine = parts.setdefault(unit.identity, {name: [] for name in unit.cell.metrics})
         for name in mine:
-            mine[name].append(totals[name][device][rows])
-        if begin + count * tile >= unit.stop:
+            mine[name].append(_totals(measured[name][row : row + count])[wanted])
+        if begin + count * layout.tile >= unit.stop:
             yield unit, {name: np.concatenate(arrays) for name, arrays in parts.pop(unit.identity).items()}
 
 
-def _totals(sums: np.ndarray, width: int) -> np.ndarray:
-    """[devices, replications] from sums per segment [devices · tiles, tile, C], added up as `monte_carlo` does."""
-    totals = np.cumsum(sums, axis=2, dtype=np.float64)[..., -1]
-    return totals.reshape(width, -1)
+def _totals(sums: np.ndarray) -> np.ndarray:
+    """[replications] from sums per segment [tiles, tile, C], added up as `monte_carlo` does."""
+    return np.cumsum(sums, axis=2, dtype=np.float64)[..., -1].ravel()

@@ -5,6 +5,8 @@ What a Gaussian process leaves open (its lengthscale, say) is taken from the cel
 """
 
 import csv
+import functools
+import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -60,18 +62,24 @@ def borrowed(definition: dict, kernel: str) -> tuple[str, ...]:
 
 def build(definition: dict, cell: dict) -> Problem:
     """The problem of a cell. All its numbers are leaves, so that problems of one family share a compilation."""
-    family, num_arms, z_max = definition["family"], cell["num_arms"], cell["z_max"]
-    match family:
-        case "gp":
-            prior = posterior.prior(kernel(cell | definition), num_arms, z_max)
-            curves = Partial(posterior.sample, posterior=prior)
-        case "logistic":
-            curves = recovery.logistic(definition["theta"], z_max)
-        case "gamma":
-            curves = recovery.gamma(definition["theta"], z_max, reflection=definition.get("reflection"))
-        case "table":
-            curves = recovery.table(definition["rows"])
+    open_ones = {name: cell[name] for name in borrowed(definition, cell.get("kernel", ""))}
+    curves = _curves(json.dumps(definition | open_ones, sort_keys=True), cell["num_arms"], cell["z_max"])
     return Problem(curves, noise=cell["noise"], z_init=cell["z_init"])
+
+
+@functools.lru_cache(maxsize=64)
+def _curves(complete: str, num_arms: int, z_max: int):
+    """A table, or a function that draws one, from a definition that leaves nothing open."""
+    definition = json.loads(complete)
+    match definition["family"]:
+        case "gp":
+            return Partial(posterior.sample, posterior=posterior.prior(kernel(definition), num_arms, z_max))
+        case "logistic":
+            return recovery.logistic(definition["theta"], z_max)
+        case "gamma":
+            return recovery.gamma(definition["theta"], z_max, reflection=definition.get("reflection"))
+        case "table":
+            return recovery.table(definition["rows"])
 
 
 def kernel(values: dict) -> kernels.Kernel:

@@ -78,22 +78,10 @@ POLICY_USES = {
     "round_robin": (),
 }
 ENVIRONMENT = ("problem", "num_arms", "z_max", "noise", "z_init", "horizon", "seed")
-NUMBERS = {
-    "noise",
-    "z_init",
-    "seed",
-    "lengthscale",
-    "variance",
-    "offset",
-    "period",
-    "policy_noise",
-    "noisy_variance",
-} | {
-    "warm_up",
-    "alpha",
-    "alpha_scale",
-    "problem",
-}  # change no shape, but for what they do to the rank of a kernel
+NUMBERS = {  # change no shape, but for what they do to the rank of a kernel
+    *("problem", "noise", "z_init", "seed", "lengthscale", "variance", "offset", "period"),
+    *("policy_noise", "noisy_variance", "warm_up", "alpha", "alpha_scale"),
+}
 KERNEL_SETTINGS = ("kernel", "nu", "period", "lengthscale", "variance", "offset")
 
 SETTINGS = {
