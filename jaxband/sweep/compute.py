@@ -51,13 +51,14 @@ def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tu
 
 def in_order(units: Iterable[Unit]) -> list[Unit]:
     """Units that may share a compilation beside each other, cells in order of their numbers."""
-    structure = [name for name in settings.SETTINGS if name not in settings.NUMBERS]
+    return sorted(units, key=lambda unit: (structure(unit), unit.cell.sort_key(), unit.start))
 
-    def key(unit: Unit):
-        values = [str(unit.cell.settings.get(name)) for name in structure]
-        return unit.cell.problem["family"], values, unit.cell.sort_key(), unit.start
 
-    return sorted(units, key=key)
+def structure(unit: Unit) -> tuple[str, ...]:
+    """What two units must have in common to share a compilation; a kernel's rank must be the same besides."""
+    names = [name for name in settings.SETTINGS if name not in settings.NUMBERS]
+    curves = "drawn" if unit.cell.problem["family"] == "gp" else "table"
+    return curves, *(str(unit.cell.settings.get(name)) for name in names)
 
 
 @functools.lru_cache(maxsize=CELLS_KEPT)
