@@ -121,10 +121,8 @@ def _value(name: str, raw: dict, values: dict):
     value = raw.get(name, setting.default)
     if value is settings.REQUIRED:
         raise KeyedError(name, f"{name} is missing for policy {raw['policy']!r} on problem {raw['problem']!r}; give it")
-    if name == "commit" and value == "plan":
-        return values["depth"]
-    if value is None:
-        value = {"lookahead": values.get("depth", 1), "policy_noise": values["noise"]}[name]
+    if value is None or value == "plan":
+        value = values.get(settings.FOLLOWS[name], 1)
     try:
         return setting.check(name, value)
     except (ValueError, TypeError) as error:

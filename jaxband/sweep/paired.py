@@ -82,6 +82,5 @@ def labels(cells: list[Cell]) -> list[str]:
 
 
 def _label(values: dict, names: list[str]) -> str:
-    defaults = {"commit": "depth", "lookahead": "depth", "policy_noise": "noise"}  # not worth saying
-    shown = [name for name in names if name in values and values[name] != values.get(defaults.get(name, ""))]
+    shown = [name for name in names if name in values and not settings.follows(name, values)]
     return " ".join([values["policy"], *(f"{name}={values[name]}" for name in shown)])

@@ -11,6 +11,7 @@ from jaxband.sweep import paired, settings, store
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.disk import Disk
 from jaxband.sweep.frozen import Frozen
+from jaxband.sweep.settings import follows
 
 STATISTICS = aggregate.Summary._fields
 MOST_VALUES = 10**8  # of one metric, in an array with named dimensions
@@ -78,11 +79,12 @@ class Results:
         return xarray.Dataset({m: (dimensions, x) for m, x in data.items()}, coordinates, {"name": self.frozen.name})
 
     def _axes(self) -> dict[str, list]:
-        """The values of every setting that varies, sorted."""
+        """The values of every setting that varies by itself, sorted."""
         axes = {}
         for name in self.columns():
-            values = sorted({cell.settings[name] for cell in self.frozen.cells if name in cell.settings})
-            if len(values) > 1:
+            having = [cell.settings for cell in self.frozen.cells if name in cell.settings]
+            values = sorted({settings[name] for settings in having})
+            if len(values) > 1 and not all(follows(name, settings) for settings in having):
                 axes[name] = values
         return axes
 

@@ -78,6 +78,7 @@ POLICY_USES = {
     "round_robin": (),
 }
 ENVIRONMENT = ("problem", "num_arms", "z_max", "noise", "z_init", "horizon", "seed")
+FOLLOWS = {"commit": "depth", "lookahead": "depth", "policy_noise": "noise"}  # whose value is the default
 NUMBERS = {  # change no shape, but for what they do to the rank of a kernel
     *("problem", "noise", "z_init", "seed", "lengthscale", "variance", "offset", "period"),
     *("policy_noise", "noisy_variance", "warm_up", "alpha", "alpha_scale"),
@@ -93,7 +94,7 @@ SETTINGS = {
     "z_init": Setting(whole(0), 0),
     "horizon": Setting(whole(1)),
     "seed": Setting(whole(0, 2**32 - 1), 0),
-    "lookahead": Setting(whole(1), None),
+    "lookahead": Setting(whole(1), None),  # None: see FOLLOWS
     "planner": Setting(word(PLANNER_USES), "exhaustive"),
     "depth": Setting(whole(1), 1),
     "repeats": Setting(flag, True),
@@ -107,7 +108,7 @@ SETTINGS = {
     "lengthscale": Setting(number(checks.positive)),
     "variance": Setting(number(checks.positive), 1.0),
     "offset": Setting(number(checks.finite), 0.0),
-    "policy_noise": Setting(number(checks.positive), None),  # None: the noise that there is
+    "policy_noise": Setting(number(checks.positive), None),
     "noisy_variance": Setting(flag, False),
     "warm_up": Setting(whole(0), 0),
     "alpha": Setting(word(("as_written", "published")), "as_written"),
@@ -131,3 +132,8 @@ def nearest(name, names: Iterable) -> str:
     """A hint at the name that was meant; empty if none is close."""
     close = difflib.get_close_matches(str(name), [str(n) for n in names], n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
+
+
+def follows(name: str, values: dict) -> bool:
+    """Is a setting what it is by default because another one is what it is?"""
+    return name in FOLLOWS and values.get(name) == values.get(FOLLOWS[name], 1)
