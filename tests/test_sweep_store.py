@@ -28,12 +28,16 @@ def whole(tmp_path_factory):
     return directory, disk.log
 
 
+def temporaries(directory):
+    return [name for _, _, names in os.walk(directory) for name in names if name.startswith(TEMPORARY)]
+
+
 def assert_same(directory, whole):
     """Nothing lost, nothing doubled, nothing left behind."""
     assert collected(directory) == collected(whole)
     assert unit_files(directory) == unit_files(whole)
     assert (directory / "spec.json").read_bytes() == (whole / "spec.json").read_bytes()
-    assert not [name for _, _, names in os.walk(directory) for name in names if name.startswith(TEMPORARY)]
+    assert not temporaries(directory)
     assert not (directory / "rejected").exists()
     assert [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines() if line[-1:] == "}"]
 
@@ -76,8 +80,23 @@ def test_an_error_at_any_file_operation_is_reported_and_can_be_resumed(tmp_path,
         with pytest.raises(OSError, match=os.strerror(code)):
             run(directory, disk)
         disk.power_out()
+        if operations[at] in ("write", "sync", "close", "rename"):
+            assert not temporaries(directory), "an error is no crash: it is cleaned up after"
         run(directory)
         assert_same(directory, reference)
+
+
+def test_temporary_files_of_a_crash_are_removed(tmp_path, whole):
+    """Also those that the next run would not write again, because its units are others."""
+    disk = Counting(whole[1].index("rename", whole[1].index("append")))
+    with pytest.raises(Crash):
+        run(tmp_path, disk)
+    disk.power_out()
+    (tmp_path / f"{TEMPORARY}spec.json").write_text("{")
+    assert len(temporaries(tmp_path)) == 2
+    run(tmp_path, spec=small_spec(unit=7))
+    assert not temporaries(tmp_path)
+    assert collected(tmp_path) == collected(whole[0])
 
 
 def test_a_second_run_computes_nothing(tmp_path):

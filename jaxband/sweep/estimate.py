@@ -1,7 +1,7 @@
 """What a sweep will take, before it is run: cells, units, compilations and a rough time.
 
-The time comes from a table of costs per round, measured on one core of an AMD EPYC at 2.4 GHz (benchmarks/
-sweep_costs.py), not from a trial run: a factor of two either way is to be expected.
+The time comes from a table of costs per round, measured on one core of an AMD EPYC at 2.4 GHz, not from a
+trial run: a factor of two either way is to be expected (benchmarks/sweep_costs.py compares).
 """
 
 import collections
@@ -10,13 +10,14 @@ from pathlib import Path
 
 import jax
 
+from jaxband.layout import CPU_TILE
 from jaxband.sweep import compute, frozen, paired, settings, store, tables, units
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.disk import Disk
 from jaxband.sweep.spec import Spec
 
 MICROSECONDS = 1e-6
-COMPILE_SECONDS = {1: 2.0, 2: 4.0}  # by depth; 6 beyond
+CACHE = 2**23  # bytes; larger states are read from memory
 
 
 def describe(spec: Spec, out: Path | None = None) -> str:
@@ -62,9 +63,10 @@ def policy_cost(cell: Cell) -> float:
     """Microseconds per round: a play, an update of the posterior, a share of a plan."""
     values = cell.settings
     num_arms, num_points = values["num_arms"], values["z_max"] + 1
-    cost = 0.05 + 0.01 * num_arms
+    cost = 0.1 + 0.015 * num_arms
     if values["policy"].startswith("rgp"):
-        cost += 0.0007 * num_points * min(20, num_points)
+        root = 0.65 * num_points**2  # the rank is about two thirds of the grid
+        cost += 0.0007 * root * (3 if 4 * CPU_TILE * num_arms * root > CACHE else 1)
     if values["policy"] == "ucb_z":
         cost += 0.003 * num_arms * num_points
     return cost + plan_cost(values, num_arms) / values.get("commit", 1)
@@ -76,9 +78,9 @@ def plan_cost(values: dict, num_arms: int) -> float:
     match values.get("planner") if depth > 1 else None:
         case "exhaustive":
             leaves = num_arms**depth if values["repeats"] else math.perm(num_arms, depth)
-            return 0.5 * num_arms * depth + leaves * (0.003 if bounds else 0.001)
+            return 0.15 * num_arms * depth + leaves * (0.003 if bounds else 0.0012)
         case "subset":
-            return num_arms * 3**depth * (0.02 * values["labels"] if bounds else 0.01)
+            return num_arms * 3**depth * (0.025 * values["labels"] if bounds else 0.01)
         case "optimistic":
             return values["budget"] * 0.05
         case _:
@@ -92,7 +94,10 @@ def lookahead_cost(cell: Cell) -> float:
 
 
 def compile_seconds(cell: Cell) -> float:
-    return COMPILE_SECONDS.get(max(cell.settings.get("depth", 1), cell.settings["lookahead"]), 6.0)
+    values = cell.settings
+    if values["policy"] == "rgp_ucb" and values["planner"] == "subset" and values["depth"] > 1:
+        return 9.0
+    return 3.0 if values.get("depth", 1) == values["lookahead"] == 1 else 4.0
 
 
 def _time(seconds: float) -> str:
