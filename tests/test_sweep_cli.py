@@ -5,6 +5,8 @@ import errno
 import io
 import json
 import os
+import re
+import sys
 
 import pytest
 from sweep_tools import Fast, pretend, pretended
@@ -111,8 +113,6 @@ def test_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path, spec, capsy
 def test_a_bad_spec_is_2(tmp_path, spec, capsys, old, new, message):
     (tmp_path / "spec.toml").write_text(SPEC.replace(old, new))
     assert cli.main(["sweep", spec, "--out", str(tmp_path / "out")]) == 2
-    import re
-
     assert re.search(message.replace("?", r"\?"), capsys.readouterr().err)
     assert not (tmp_path / "out").exists()
 
@@ -199,6 +199,16 @@ def test_damaged_files_are_reported(tmp_path, spec, capsys):
     assert f"passed over: {victim.name}: is damaged" in capsys.readouterr().err
     assert cli.main(["sweep", spec, "--out", str(out)]) == 0
     assert f"set aside and computed again: {victim.name}: is damaged" in capsys.readouterr().err
+
+
+def test_a_missing_library_is_2_with_the_remedy(tmp_path, spec, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "ray", None)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    assert cli.main(["sweep", spec, "--out", str(tmp_path / "out"), "--engine", "ray"]) == 2
+    assert "pip install 'jaxband[ray]'" in capsys.readouterr().err
+    cli.main(["sweep", spec, "--out", str(tmp_path / "out")])
+    assert cli.main(["collect", str(tmp_path / "out"), "--parquet", str(tmp_path / "t.parquet")]) == 2
+    assert "pip install 'jaxband[results]'" in capsys.readouterr().err
 
 
 def test_an_empty_table_is_empty():

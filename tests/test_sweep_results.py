@@ -105,11 +105,11 @@ def test_no_difference_at_all():
 
 
 def test_holm_keeps_the_rate_of_false_alarms():
-    """1,000 sweeps of 6 comparisons without any difference: at most 5 % raise an alarm (fixed seed; 3 σ is 7.1 %)."""
+    """300 sweeps of 6 comparisons without any difference: at most 5 % raise an alarm (fixed seed; 3 σ is 8.8 %)."""
     rng = np.random.default_rng(0)
     alarms = 0
-    for _ in range(1000):
+    for _ in range(300):
         a = rng.normal(size=(4, 20))
         pairs = [(i, j) for i in range(4) for j in range(i)]
         alarms += min(paired.holm([paired._compare(a[i] - a[j], 0.95)["p"] for i, j in pairs])) < 0.05
-    assert alarms < 71
+    assert alarms < 27

@@ -65,7 +65,10 @@ def _engine(arguments):
         return local
     from jaxband.sweep.ray_engine import ray_engine
 
-    return ray_engine(arguments.address)
+    try:
+        return ray_engine(arguments.address)
+    except ImportError as error:
+        raise ValueError(str(error)) from None
 
 
 def _collect(arguments) -> int:
@@ -74,7 +77,10 @@ def _collect(arguments) -> int:
     found = results.load(arguments.directory)
     rows = found.paired(arguments.paired, arguments.against) if arguments.paired else found.rows()
     if arguments.parquet:
-        tables.write_parquet(rows, arguments.parquet)
+        try:
+            tables.write_parquet(rows, arguments.parquet)
+        except ImportError as error:
+            raise ValueError(str(error)) from None
     elif arguments.csv:
         files.write(arguments.csv, tables.to_csv(rows).encode())
     else:

@@ -64,6 +64,8 @@ def structure(unit: Unit) -> tuple[str, ...]:
 @functools.lru_cache(maxsize=CELLS_KEPT)
 def prepare(cell: Cell) -> Job:
     """Policy, problem and layout of a cell."""
+    if jax.config.jax_enable_x64:
+        raise ValueError("jax_enable_x64 must be off: a sweep's results are those of float32, wherever it is resumed")
     values = cell.settings
     policy, problem = build.policy(values), problems.build(cell.problem, values)
     tile = default_tile(jax.devices()[0], values["num_arms"])

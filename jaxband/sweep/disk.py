@@ -74,9 +74,9 @@ class Disk:
         except BlockingIOError:
             os.close(handle)
             return None
-        except BaseException:
+        except OSError as error:
             os.close(handle)
-            raise
+            raise OSError(error.errno, f"{error.strerror}; the file system must support flock", str(path)) from None
         return handle
 
     def sign(self, handle: int, content: bytes) -> None:

@@ -24,7 +24,7 @@ def describe(spec: Spec, out: Path | None = None) -> str:
     """Text for a person: one line per cell and the sums."""
     wanted = frozen.freeze(spec)
     left = missing(spec, wanted, out)
-    shapes = {cell: compute.prepare.__wrapped__(cell).shape for cell in wanted.cells}
+    shapes = {cell: compute.prepare(cell).shape for cell in wanted.cells}
     numbers = {shape: n for n, shape in enumerate(dict.fromkeys(shapes.values()), start=1)}
     waiting = collections.Counter(unit.cell for unit in left)
     varying = [n for n in settings.ENVIRONMENT if len({cell.settings[n] for cell in wanted.cells}) > 1]

@@ -6,6 +6,7 @@ back to the queue, and nodes that join are given actors.
 """
 
 import collections
+import math
 import os
 import time
 from collections.abc import Callable, Iterator
@@ -105,20 +106,26 @@ class _Crew:
 
     def run(self, units: list[Unit]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
         """Every unit with its results; those that killed too many actors are left out."""
-        queue, deaths, alone_since = _Queue(units), collections.Counter(), time.monotonic()
+        try:
+            yield from self._run(_Queue(units), most=len(units))
+        finally:
+            for actor in self._actors.values():
+                self._ray.kill(actor)
+
+    def _run(self, queue: "_Queue", most: int) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+        deaths, looked, alone_since = collections.Counter(), -math.inf, time.monotonic()
         while queue or any(unit for _, unit in self._pending.values()):
-            self._hire(len(units))
-            done, _ = self._ray.wait(list(self._pending), timeout=LOOK_AROUND) if self._pending else ([], [])
-            if not self._pending:
-                time.sleep(1.0)
+            if time.monotonic() - looked > LOOK_AROUND or not self._actors:
+                self._hire(most)
+                looked = time.monotonic()
             if self._actors:
                 alone_since = time.monotonic()
             elif time.monotonic() - alone_since > PATIENCE:
-                raise OSError(f"no Ray worker could be kept alive for {PATIENCE} s: {self._last_error}")
-            for task in done:
-                slot, unit = self._pending.pop(task, (None, None))
-                if slot is None:
-                    continue  # of an actor whose death was noticed in the same breath
+                raise OSError(f"no Ray worker could be kept alive for {PATIENCE:.0f} s: {self._last_error}")
+            else:
+                time.sleep(min(LOOK_AROUND, PATIENCE))
+            for task in self._ray.wait(list(self._pending), timeout=LOOK_AROUND)[0] if self._pending else ():
+                slot, unit = self._pending.pop(task)
                 try:
                     arrays = self._ray.get(task)
                 except self._errors as error:
@@ -127,8 +134,6 @@ class _Crew:
                 if unit is not None:
                     yield unit, arrays
                 self._feed(slot, queue)
-        for actor in self._actors.values():
-            self._ray.kill(actor)
 
     def _hire(self, most: int) -> None:
         """An actor for every device of every node that is alive, also of nodes that have joined; at most so many."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
+import jax
 import numpy as np
 
 from jaxband.progress import bar
@@ -41,7 +42,7 @@ def run(
     wanted, began = frozen.freeze(spec), time.perf_counter()
     with store.opened(Path(out), wanted, disk or Disk()) as open_store:
         left, done = open_store.missing(spec.unit), 0
-        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left))
+        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), jax=jax.__version__)
         with _logged_end(open_store), bar("units", len(left), progress) as advance:
             for unit, arrays in engine(left) if left else ():
                 open_store.save(unit, arrays)
