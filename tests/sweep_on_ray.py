@@ -1,10 +1,11 @@
 """Run by test_sweep_ray.py in a process of its own: a sweep on a cluster of three nodes, one of which is killed.
 
-python tests/sweep_on_ray.py SPEC.toml DIR KILL_AFTER
+python tests/sweep_on_ray.py SPEC.toml DIR KILL_AFTER REPORT.json
 """
 
 import json
 import sys
+from pathlib import Path
 
 import ray
 from ray.cluster_utils import Cluster
@@ -13,7 +14,7 @@ from jaxband import sweep
 from jaxband.sweep import ray_engine
 
 
-def main(spec: str, directory: str, kill_after: int) -> None:
+def main(spec: str, directory: str, kill_after: int, report: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     ray.init(address=cluster.address, log_to_driver=False)
@@ -32,10 +33,10 @@ def main(spec: str, directory: str, kill_after: int) -> None:
             yield unit, arrays
 
     outcome = sweep.run(sweep.read(spec), directory, engine=engine, progress=False)
-    print(json.dumps({"done": outcome.done, "complete": outcome.complete, "lost": len(lost)}))
+    report.write_text(json.dumps({"done": outcome.done, "complete": outcome.complete, "lost": len(lost)}))
     ray.shutdown()
     cluster.shutdown()
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], int(sys.argv[3]))
+    main(sys.argv[1], sys.argv[2], int(sys.argv[3]), Path(sys.argv[4]))

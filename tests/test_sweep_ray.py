@@ -35,15 +35,16 @@ def test_a_node_killed_in_the_middle_changes_no_byte(tmp_path):
     pytest.importorskip("ray", reason="Ray is not installed; pip install 'jaxband[ray]'")
     (tmp_path / "spec.toml").write_text(SPEC)
     environment = os.environ | {"PYTHONPATH": str(TESTS.parent), "JAXBAND_CACHE": str(tmp_path / "cache")}
+    arguments = [tmp_path / "spec.toml", tmp_path / "ray", "10", tmp_path / "report.json"]
     run = subprocess.run(
-        [sys.executable, TESTS / "sweep_on_ray.py", tmp_path / "spec.toml", tmp_path / "ray", "10"],
+        [sys.executable, TESTS / "sweep_on_ray.py", *arguments],
         env=environment,
         capture_output=True,
         text=True,
         timeout=600,
     )
     assert run.returncode == 0, run.stderr[-2000:]
-    report = json.loads(run.stdout.splitlines()[-1])
+    report = json.loads((tmp_path / "report.json").read_text())
     assert report["complete"] and report["done"] == 100
     assert report["lost"] >= 1, "the node's actor must have been seen dead"
     sweep.run(sweep.read(tmp_path / "spec.toml"), tmp_path / "local", progress=False)
