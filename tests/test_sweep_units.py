@@ -93,7 +93,10 @@ def test_what_is_left_is_what_is_not_there():
         assert all(unit.start // size == (unit.stop - 1) // size for unit in left), "cut at multiples of the size"
 
 
-@pytest.mark.parametrize(("horizon", "size"), [(1, 4096), (1000, 1024), (5000, 192), (10**6, 64)])
-def test_units_are_about_a_million_rounds(horizon, size):
+@pytest.mark.parametrize(
+    ("horizon", "replications", "size"),
+    [(1, 10**6, 4096), (1000, 10**6, 1088), (5000, 10**6, 256), (10**6, 10**6, 64), (1000, 500, 64), (1000, 1000, 128)],
+)
+def test_units_are_about_a_million_rounds_but_several_per_cell(horizon, replications, size):
     (cell, _) = small_spec(horizon=horizon).cells()
-    assert units.size_of(cell) == size
+    assert units.size_of(cell, replications) == size

@@ -58,7 +58,7 @@ class Spec:
     num_arms: int | None = None
     z_max: int | None = None
     metrics: tuple[str, ...] = METRICS
-    unit: int | None = None  # replications per result file; None: about a million rounds
+    unit: int | None = None  # replications per result file; None: about a million rounds, several per cell
     directory: Path = Path()  # where CSV files are looked for
 
     def cells(self) -> list[Cell]:

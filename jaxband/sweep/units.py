@@ -21,7 +21,8 @@ from jaxband.sweep.cells import SCHEMA, Cell, canonical_json, digest
 MAGIC = f"jaxband unit {SCHEMA}\n".encode()
 SUFFIX = ".unit"
 ROUNDS_PER_UNIT = 2**20  # about a second: what a crash can cost, and how often a file is written
-SMALLEST_UNIT = 64  # replications
+UNITS_PER_CELL = 8  # at least, if it has enough replications
+SMALLEST_UNIT = 64  # replications; what runs side by side on a CPU
 LARGEST_UNIT = 4096
 
 
@@ -55,15 +56,15 @@ def identity(cell: str, start: int, stop: int) -> str:
     return digest([SCHEMA, cell, start, stop])
 
 
-def size_of(cell: Cell) -> int:
-    """How many replications make a unit, unless the spec says so."""
-    size = ROUNDS_PER_UNIT // cell.settings["horizon"]
-    return min(max(size - size % SMALLEST_UNIT, SMALLEST_UNIT), LARGEST_UNIT)
+def size_of(cell: Cell, replications: int) -> int:
+    """How many replications make a unit, unless the spec says so; a cell has several, for several devices."""
+    size = min(ROUNDS_PER_UNIT // cell.settings["horizon"], -(-replications // UNITS_PER_CELL))
+    return min(max(size + -size % SMALLEST_UNIT, SMALLEST_UNIT), LARGEST_UNIT)
 
 
 def missing(cell: Cell, done: list[tuple[int, int]], replications: int, size: int | None) -> list[Unit]:
     """What is left of replications 0 … R − 1, cut at multiples of `size`; `done` are stretches that do not overlap."""
-    size, units, start = size or size_of(cell), [], 0
+    size, units, start = size or size_of(cell, replications), [], 0
     for gap_stop, next_start in [*sorted(done), (replications, replications)]:
         while start < gap_stop:
             stop = min(start - start % size + size, gap_stop)
