@@ -11,22 +11,22 @@ import ray
 from ray.cluster_utils import Cluster
 
 from jaxband import sweep
-from jaxband.sweep import ray_engine
+from jaxband.sweep import cluster as ray_cluster
 
 
 def main(spec: str, directory: str, kill_after: int, report: Path) -> None:
     cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
     nodes = [cluster.add_node(num_cpus=1) for _ in range(2)]
     ray.init(address=cluster.address, log_to_driver=False)
-    lost, bury = [], ray_engine._Crew._bury
+    lost, bury = [], ray_cluster._Crew._bury
 
     def counting_bury(self, slot, unit, *rest):
         lost.append(slot.node)
         bury(self, slot, unit, *rest)
 
     def engine(units):
-        ray_engine._Crew._bury = counting_bury
-        for count, (unit, arrays) in enumerate(ray_engine.ray_engine(cluster.address)(units)):
+        ray_cluster._Crew._bury = counting_bury
+        for count, (unit, arrays) in enumerate(sweep.ray_engine(cluster.address)(units)):
             if count == kill_after:
                 cluster.remove_node(nodes[0], allow_graceful=False)
                 cluster.add_node(num_cpus=1)

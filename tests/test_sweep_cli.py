@@ -13,6 +13,7 @@ from sweep_tools import Fast, pretend, pretended
 
 from jaxband import cli, sweep
 from jaxband.sweep import commands, disk, tables
+from jaxband.sweep.units import Unit
 
 SPEC = """\
 name = "cli"
@@ -62,7 +63,7 @@ def test_sweep_and_collect(tmp_path, spec, capsys):
     ]
     assert {r["replications"] for r in rows} == {"7"}
     cell = next(c for c in sweep.read(spec).cells() if c.settings["noise"] == 0.1)
-    whole = pretended(sweep.run.__globals__["Unit"](cell, 0, 7), "total_reward")
+    whole = pretended(Unit(cell, 0, 7), "total_reward")
     assert float(rows[0]["mean"]) == whole.mean()
     assert cli.main(["collect", out, "--csv", str(tmp_path / "table.csv")]) == 0
     assert (tmp_path / "table.csv").read_text() == printed

@@ -16,7 +16,7 @@ import pytest
 from sweep_tools import Fast, collected, pretended, small_spec, unit_files
 
 from jaxband import sweep
-from jaxband.sweep import ray_engine
+from jaxband.sweep import cluster
 from jaxband.sweep.units import Unit
 
 SPEC = """
@@ -90,7 +90,7 @@ class FakeRay:
     def actor(self, crew, slot):
         actor = SimpleNamespace(name=next(self._names), node=slot.node)
         actor.ready = SimpleNamespace(remote=lambda: (actor, None))
-        actor.run = SimpleNamespace(remote=lambda cell, start, stop: (actor, Unit(ray_engine._cell(cell), start, stop)))
+        actor.run = SimpleNamespace(remote=lambda cell, start, stop: (actor, Unit(cluster._cell(cell), start, stop)))
         # Ray's references are hashable and all different.
         for method in (actor.ready, actor.run):
             make = method.remote
@@ -109,8 +109,8 @@ class Task(tuple):
 @pytest.fixture
 def engine_on(monkeypatch):
     def make(fake):
-        monkeypatch.setattr(ray_engine._Crew, "_actor", lambda crew, slot: fake.actor(crew, slot))
-        return lambda units: ray_engine._Crew(fake, {}).run(units)
+        monkeypatch.setattr(cluster._Crew, "_actor", lambda crew, slot: fake.actor(crew, slot))
+        return lambda units: cluster._Crew(fake, {}).run(units)
 
     return make
 
@@ -155,4 +155,4 @@ def test_actors_stay_with_a_shape(tmp_path, engine_on):
 def test_without_ray_the_remedy_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
     with pytest.raises(ImportError, match=r"pip install 'jaxband\[ray\]'"):
-        ray_engine.ray_engine()
+        sweep.ray_engine()

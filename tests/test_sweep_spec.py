@@ -153,6 +153,19 @@ def test_refusals_name_the_line_and_the_nearest_name(tmp_path, old, new, line, m
     assert f"spec.toml:{line}: " in text or f"at line {line}" in text, text
 
 
+JUNK = ["[]", "{}", "[[]]", "[{}]", "true", '""', "-1", "1e400", "nan", "1979-05-27", "[1, [2]]", '"x"', "[[1, 2, 3]]"]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_nonsense_in_any_place_is_refused_or_understood_but_never_a_crash(tmp_path, junk):
+    for key in re.findall(r"^(\w+) = ", TEXT, re.MULTILINE):
+        text = re.sub(rf"^{key} = (\[[^=]*\]$|.*$)", f"{key} = {junk}", TEXT, flags=re.MULTILINE)
+        try:
+            read(tmp_path, text)
+        except sweep.SpecError as refusal:
+            assert "spec.toml" in str(refusal)
+
+
 @pytest.mark.parametrize(
     ("content", "message"),
     [(None, "csv cannot be read"), ("0,x", "csv must hold numbers only"), ("", "one non-empty row"), ("nan", "finite")],

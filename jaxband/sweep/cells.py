@@ -87,7 +87,7 @@ def _check_entry(name: str, value, definitions: dict) -> None:
         settings.checked(name, value)
     except (ValueError, TypeError) as error:
         raise KeyedError(name, str(error)) from None
-    if name == "problem" and value not in definitions:
+    if name == "problem" and (not isinstance(value, str) or value not in definitions):
         raise KeyedError(name, settings.unknown("problem", value, definitions))
 
 

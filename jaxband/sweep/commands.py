@@ -8,6 +8,7 @@ from pathlib import Path
 
 from jaxband import files
 from jaxband.sweep import estimate, results, spec, tables
+from jaxband.sweep.cluster import ray_engine
 from jaxband.sweep.local import local
 from jaxband.sweep.run import run
 from jaxband.sweep.store import Busy
@@ -63,8 +64,6 @@ def _engine(arguments):
         if arguments.address:
             raise ValueError(f"--address {arguments.address} needs --engine ray")
         return local
-    from jaxband.sweep.ray_engine import ray_engine
-
     try:
         return ray_engine(arguments.address)
     except ImportError as error:

@@ -44,11 +44,11 @@ def from_bytes(content: bytes) -> Frozen:
             raise ValueError("its SHA-256 is not the one it was written with")
         if document["schema"] != SCHEMA:
             raise ValueError(f"it has schema {document['schema']}; this version reads {SCHEMA}")
+        metrics, definitions = tuple(document["metrics"]), document["problems"]
+        cells = tuple(Cell(values, definitions[values["problem"]], metrics) for values in document["cells"])
+        return Frozen(document["name"], document["replications"], metrics, definitions, cells)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"spec.json is damaged: {error}") from None
-    metrics, definitions = tuple(document["metrics"]), document["problems"]
-    cells = tuple(Cell(values, definitions[values["problem"]], metrics) for values in document["cells"])
-    return Frozen(document["name"], document["replications"], metrics, definitions, cells)
 
 
 def check_extends(new: Frozen, old: Frozen) -> None:
