@@ -9,7 +9,19 @@ from jaxband import compile_cache, devices
 devices.one_per_core()
 compile_cache.enable()
 
-from jaxband import base, fit, kernels, optimum, planners, policies, posterior, recovery, regret, theory  # noqa: E402
+from jaxband import (  # noqa: E402
+    base,
+    fit,
+    kernels,
+    optimum,
+    planners,
+    policies,
+    posterior,
+    recovery,
+    regret,
+    sweep,
+    theory,
+)
 from jaxband.environment import Problem  # noqa: E402
 from jaxband.monte_carlo import Result, monte_carlo  # noqa: E402
 from jaxband.simulate import Run, simulate  # noqa: E402
@@ -29,6 +41,7 @@ __all__ = [
     "recovery",
     "regret",
     "simulate",
+    "sweep",
     "theory",
 ]
 __version__ = "0.1.0"

@@ -154,27 +154,39 @@ def _run_tiles(
 ) -> dict[str, Array]:
     """`count` tiles from the `first` on, on every device [devices]: [devices · tiles_per_call, tile, ...] each."""
 
+    def one_device(policy, problem, key, first, count):
+        return run_in_turn(policy, problem, key, first[0], count[0], layout)
+
+    everywhere, apart = PartitionSpec(), PartitionSpec("tiles")
+    sharded = jax.shard_map(
+        one_device,
+        mesh=mesh,
+        in_specs=(everywhere, everywhere, everywhere, apart, apart),
+        out_specs=apart,
+        check_vma=False,
+    )
+    return sharded(policy, problem, key, first, count)
+
+
+def run_in_turn(
+    policy: Policy, problem: Problem, key: Array, first: Array, count: Array, layout: Layout
+) -> dict[str, Array]:
+    """`count` tiles from the `first` on, one after the other on one device: [tiles_per_call, tile, ...] each."""
+
     @jax.jit  # traced once, for the shapes and for the loop
     def tile(policy, problem, key, number):
         rows = number.astype(jnp.uint32) * np.uint32(layout.tile) + np.arange(layout.tile, dtype=np.uint32)
         keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
         return jax.vmap(lambda k: _replicate(policy, problem, k, layout))(keys)
 
-    def tiles(policy, problem, key, first, count):
-        shapes = jax.eval_shape(tile, policy, problem, key, first[0])
-        empty = jax.tree.map(lambda x: jnp.zeros((layout.tiles_per_call, *x.shape), x.dtype), shapes)
+    shapes = jax.eval_shape(tile, policy, problem, key, first)
+    empty = jax.tree.map(lambda x: jnp.zeros((layout.tiles_per_call, *x.shape), x.dtype), shapes)
 
-        def run_one(i, results):
-            new = tile(policy, problem, key, first[0] + i)
-            return jax.tree.map(lambda x, y: jax.lax.dynamic_update_index_in_dim(x, y, i, axis=0), results, new)
+    def run_one(i, results):
+        new = tile(policy, problem, key, first + i)
+        return jax.tree.map(lambda x, y: jax.lax.dynamic_update_index_in_dim(x, y, i, axis=0), results, new)
 
-        return jax.lax.fori_loop(0, count[0], run_one, empty)
-
-    everywhere, apart = PartitionSpec(), PartitionSpec("tiles")
-    sharded = jax.shard_map(
-        tiles, mesh=mesh, in_specs=(everywhere, everywhere, everywhere, apart, apart), out_specs=apart, check_vma=False
-    )
-    return sharded(policy, problem, key, first, count)
+    return jax.lax.fori_loop(0, count, run_one, empty)
 
 
 def _replicate(policy: Policy, problem: Problem, key: Array, layout: Layout) -> dict[str, Array]:

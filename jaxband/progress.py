@@ -27,7 +27,7 @@ def _rich_progress():
     class Rate(progress.ProgressColumn):
         def render(self, task) -> str:
             speed = task.finished_speed or task.speed
-            return f"{speed:,.0f}/s" if speed else ""
+            return (f"{speed:,.0f}/s" if speed >= 10 else f"{speed:.2g}/s") if speed else ""
 
     columns = (
         progress.TextColumn("{task.description}"),

@@ -1,0 +1,202 @@
+"""The engine for clusters: one long-lived Ray actor per device, each with its own process and its own device.
+
+Actors compute and send results back; this process alone writes files, so that they are the same bytes as with the
+local engine. An actor prefers units of the shape that it has compiled. When an actor or its node dies, its units go
+back to the queue, and nodes that join are given actors.
+"""
+
+import collections
+import math
+import os
+import time
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxband.sweep import compute
+from jaxband.sweep.cells import Cell
+from jaxband.sweep.units import Unit
+
+AHEAD = 2  # units that an actor has been sent: one runs, one waits
+MOST_DEATHS = 5  # of actors running the same unit; then it is left out and the sweep stays incomplete
+LOOK_AROUND = 2.0  # seconds; how often new nodes are looked for when nothing happens
+PATIENCE = 600.0  # seconds without any worker
+MEMORY_SHARE = 0.9  # of a GPU, for its one actor
+
+
+def ray_engine(address: str | None = None, environment: dict[str, str] | None = None) -> Callable:
+    """An engine on the cluster at `address` ("auto": the one this machine belongs to; None: a new one, here alone).
+
+    `environment` is set in the actors' processes.
+    """
+    try:
+        import ray
+    except ImportError:
+        raise ImportError("clusters need Ray; install it with: pip install 'jaxband[ray]'") from None
+
+    def engine(units: list[Unit]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+        started_here = not ray.is_initialized()
+        if started_here:
+            ray.init(address=address, log_to_driver=False, configure_logging=False)
+        try:
+            yield from _Crew(ray, environment or {}).run(units)
+        finally:
+            if started_here:
+                ray.shutdown()
+
+    return engine
+
+
+class Worker:
+    """What runs in an actor: JAX with one device, and the cells it was told about."""
+
+    def __init__(self, core: int | None) -> None:
+        if core is not None and hasattr(os, "sched_setaffinity"):
+            cores = sorted(os.sched_getaffinity(0))
+            os.sched_setaffinity(0, {cores[core % len(cores)]})
+        import jax
+
+        import jaxband  # noqa: F401  (asks JAX for one device per core: here, one)
+
+        self._devices = jax.local_devices()[:1]
+
+    def ready(self) -> str:
+        return str(self._devices[0])
+
+    def run(self, cell: tuple, start: int, stop: int) -> dict[str, np.ndarray]:
+        """The results of one unit."""
+        ((_, arrays),) = compute.results([Unit(_cell(cell), start, stop)], self._devices)
+        return arrays
+
+
+_cells: dict[str, Cell] = {}  # in an actor: one object per cell, so that it is prepared once
+
+
+def _cell(parts: tuple) -> Cell:
+    cell = Cell(*parts)
+    return _cells.setdefault(cell.identity, cell)
+
+
+class _Slot(NamedTuple):
+    """A place for an actor: one device of one node."""
+
+    node: str
+    index: int
+
+
+class _Crew:
+    """The actors, and who is running what."""
+
+    def __init__(self, ray, environment: dict[str, str]) -> None:
+        self._ray = ray
+        self._errors = tuple(
+            getattr(ray.exceptions, name)
+            for name in ("RayActorError", "WorkerCrashedError", "ActorUnschedulableError", "NodeDiedError")
+            if hasattr(ray.exceptions, name)
+        )
+        self._has_gpus = ray.cluster_resources().get("GPU", 0) >= 1
+        share = {"XLA_PYTHON_CLIENT_MEM_FRACTION": str(MEMORY_SHARE)} if self._has_gpus else {"JAX_PLATFORMS": "cpu"}
+        passed_on = {name: os.environ[name] for name in ("PYTHONPATH", "JAXBAND_CACHE") if name in os.environ}
+        self._environment = {"JAX_NUM_CPU_DEVICES": "1"} | share | passed_on | environment
+        self._actors: dict[_Slot, Any] = {}
+        self._pending: dict[Any, tuple[_Slot, Unit | None]] = {}  # by task; without a unit: the actor is starting
+        self._failures = collections.Counter()  # of slots, to start
+        self._last_error: Exception | None = None
+
+    def run(self, units: list[Unit]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+        """Every unit with its results; those that killed too many actors are left out."""
+        try:
+            yield from self._run(_Queue(units), most=len(units))
+        finally:
+            for actor in self._actors.values():
+                self._ray.kill(actor)
+
+    def _run(self, queue: "_Queue", most: int) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+        deaths, looked, alone_since = collections.Counter(), -math.inf, time.monotonic()
+        while queue or any(unit for _, unit in self._pending.values()):
+            if time.monotonic() - looked > LOOK_AROUND or not self._actors:
+                self._hire(most)
+                looked = time.monotonic()
+            if self._actors:
+                alone_since = time.monotonic()
+            elif time.monotonic() - alone_since > PATIENCE:
+                raise OSError(f"no Ray worker could be kept alive for {PATIENCE:.0f} s: {self._last_error}")
+            else:
+                time.sleep(min(LOOK_AROUND, PATIENCE))
+            for task in self._ray.wait(list(self._pending), timeout=LOOK_AROUND)[0] if self._pending else ():
+                slot, unit = self._pending.pop(task)
+                try:
+                    arrays = self._ray.get(task)
+                except self._errors as error:
+                    self._bury(slot, unit, error, queue, deaths)
+                    continue
+                if unit is not None:
+                    yield unit, arrays
+                self._feed(slot, queue)
+
+    def _hire(self, most: int) -> None:
+        """An actor for every device of every node that is alive, also of nodes that have joined; at most so many."""
+        what = "GPU" if self._has_gpus else "CPU"
+        alive = {node["NodeID"]: int(node["Resources"].get(what, 0)) for node in self._ray.nodes() if node["Alive"]}
+        for slot in (_Slot(node, index) for node, count in alive.items() for index in range(count)):
+            if slot not in self._actors and self._failures[slot] < MOST_DEATHS and len(self._actors) < most:
+                self._actors[slot] = self._actor(slot)
+                self._pending[self._actors[slot].ready.remote()] = (slot, None)
+
+    def _actor(self, slot: _Slot):
+        from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+        device = {"num_gpus": 1, "num_cpus": 0} if self._has_gpus else {"num_cpus": 1}
+        options = self._ray.remote(Worker).options(
+            **device,
+            max_restarts=0,
+            scheduling_strategy=NodeAffinitySchedulingStrategy(slot.node, soft=False),
+            runtime_env={"env_vars": self._environment},
+        )
+        return options.remote(None if self._has_gpus else slot.index)
+
+    def _feed(self, slot: _Slot, queue: "_Queue") -> None:
+        sent = sum(unit is not None for s, unit in self._pending.values() if s == slot)
+        for _ in range(AHEAD - sent):
+            if queue:
+                unit = queue.take(slot)
+                cell = unit.cell.settings, unit.cell.problem, unit.cell.metrics
+                task = self._actors[slot].run.remote(cell, unit.start, unit.stop)
+                self._pending[task] = (slot, unit)
+
+    def _bury(self, slot, unit: Unit | None, error: Exception, queue: "_Queue", deaths: collections.Counter) -> None:
+        """Take a dead actor's units back. The one that was running counts a death; too many, and it is left out."""
+        self._last_error = error
+        self._actors.pop(slot, None)
+        self._failures[slot] += unit is None
+        waiting = [u for s, u in self._pending.values() if s == slot]
+        self._pending = {task: pair for task, pair in self._pending.items() if pair[0] != slot}
+        lost = [u for u in (unit, *waiting) if u is not None]
+        for place, lost_unit in enumerate(lost):
+            deaths[lost_unit.identity] += place == 0
+            if deaths[lost_unit.identity] < MOST_DEATHS:
+                queue.put_back(lost_unit)
+
+
+class _Queue:
+    """Units by compiled shape. A slot stays with a shape while there are units of it."""
+
+    def __init__(self, units: list[Unit]) -> None:
+        self._by_shape = collections.defaultdict(collections.deque)
+        for unit in compute.in_order(units):
+            self._by_shape[compute.structure(unit)].append(unit)
+        self._last = {}
+
+    def __bool__(self) -> bool:
+        return any(self._by_shape.values())
+
+    def take(self, slot: _Slot) -> Unit:
+        shape = self._last.get(slot)
+        if not self._by_shape.get(shape):
+            shape = max(self._by_shape, key=lambda s: len(self._by_shape[s]))
+        self._last[slot] = shape
+        return self._by_shape[shape].popleft()
+
+    def put_back(self, unit: Unit) -> None:
+        self._by_shape[compute.structure(unit)].appendleft(unit)

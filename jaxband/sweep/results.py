@@ -1,0 +1,111 @@
+"""Read a results directory: arrays per cell, a table of summaries, named dimensions."""
+
+import dataclasses
+import itertools
+from pathlib import Path
+
+import numpy as np
+
+from jaxband import aggregate
+from jaxband.sweep import paired, settings, store
+from jaxband.sweep.cells import Cell
+from jaxband.sweep.disk import Disk
+from jaxband.sweep.frozen import Frozen
+from jaxband.sweep.settings import follows
+
+STATISTICS = aggregate.Summary._fields
+MOST_VALUES = 10**8  # of one metric, in an array with named dimensions
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Results:
+    """What a sweep has so far; cells are sorted by their settings."""
+
+    frozen: Frozen
+    cells: list[Cell]  # those with results
+    arrays: list[dict[str, np.ndarray]]  # per cell, [replications] by metric, in replication order from 0
+    rejected: list[tuple[str, str]]  # (name, reason) of files that were passed over
+
+    @property
+    def missing(self) -> int:
+        """How many replications are still to be run, over all cells."""
+        have = sum(len(next(iter(arrays.values()))) for arrays in self.arrays)
+        return len(self.frozen.cells) * self.frozen.replications - have
+
+    def rows(self) -> list[dict]:
+        """A row per cell and metric: the cell's settings, the number of replications, and the summary."""
+        rows = []
+        for (cell, arrays), metric in itertools.product(zip(self.cells, self.arrays, strict=True), self.frozen.metrics):
+            summary = aggregate.summarise(arrays[metric])._asdict()
+            given = {name: cell.settings.get(name) for name in self.columns()}
+            rows.append(given | {"metric": metric, "replications": len(arrays[metric])} | summary)
+        return rows
+
+    def columns(self) -> list[str]:
+        """The settings that some cell has, in a fixed order."""
+        return [name for name in settings.SETTINGS if any(name in cell.settings for cell in self.frozen.cells)]
+
+    def paired(self, metric: str = "total_reward", against: str | None = None, confidence: float = 0.95) -> list[dict]:
+        """Differences between policies on the same curves and noise, with intervals and Holm's correction."""
+        if metric not in self.frozen.metrics:
+            raise ValueError(settings.unknown("metric", metric, self.frozen.metrics))
+        values = [arrays[metric] for arrays in self.arrays]
+        return paired.differences(self.cells, values, metric, against, confidence)
+
+    def to_xarray(self):
+        """A Dataset with one variable per metric; dimensions are the settings that vary, and `replication`.
+
+        A policy that does not use a setting has the same values all along it. What was not run is nan.
+        """
+        try:
+            import xarray
+        except ImportError:
+            raise ImportError("named dimensions need xarray; install it with: pip install 'jaxband[results]'") from None
+        axes = self._axes()
+        shape = [*map(len, axes.values()), self.frozen.replications]
+        if np.prod(shape, dtype=float) > MOST_VALUES:
+            raise ValueError(f"an array of shape {shape} would be mostly empty; use rows(), or cells and arrays")
+        data = {metric: np.full(shape, np.nan) for metric in self.frozen.metrics}
+        for cell, arrays in zip(self.cells, self.arrays, strict=True):
+            places = [
+                [values.index(cell.settings[name])] if name in cell.settings else range(len(values))
+                for name, values in axes.items()
+            ]
+            for metric, array in arrays.items():
+                for place in itertools.product(*places):
+                    data[metric][(*place, slice(len(array)))] = array
+        dimensions = [*axes, "replication"]
+        coordinates = axes | {"replication": np.arange(self.frozen.replications)}
+        return xarray.Dataset({m: (dimensions, x) for m, x in data.items()}, coordinates, {"name": self.frozen.name})
+
+    def _axes(self) -> dict[str, list]:
+        """The values of every setting that varies by itself, sorted."""
+        axes = {}
+        for name in self.columns():
+            having = [cell.settings for cell in self.frozen.cells if name in cell.settings]
+            values = sorted({settings[name] for settings in having})
+            if len(values) > 1 and not all(follows(name, settings) for settings in having):
+                axes[name] = values
+        return axes
+
+
+def load(directory: Path | str, disk: Disk | None = None) -> Results:
+    """What is in a results directory. Files that must not be used are passed over and named in `rejected`."""
+    directory, disk = Path(directory), disk or Disk()
+    frozen = store.read_frozen(directory, disk)
+    found = store.scan(directory, frozen, disk)
+    cells = sorted((c for c in frozen.cells if found.pieces[c.identity]), key=Cell.sort_key)
+    arrays = [_joined(found.pieces[cell.identity], frozen.metrics) for cell in cells]
+    kept = [i for i, have in enumerate(arrays) if have]
+    return Results(frozen, [cells[i] for i in kept], [arrays[i] for i in kept], found.rejected)
+
+
+def _joined(pieces: list[store.Piece], metrics: tuple[str, ...]) -> dict[str, np.ndarray]:
+    """The replications from 0 up to the first that is missing; empty if 0 is."""
+    unbroken, stop = [], 0
+    for piece in pieces:
+        if piece.start != stop:
+            break
+        unbroken.append(piece)
+        stop = piece.stop
+    return {m: np.concatenate([piece.arrays[m] for piece in unbroken]) for m in metrics} if unbroken else {}

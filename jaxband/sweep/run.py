@@ -1,0 +1,66 @@
+"""Run a sweep, or what is left of it: open the directory, find out what is missing, let an engine compute it, save."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxband.progress import bar
+from jaxband.sweep import frozen, store
+from jaxband.sweep.disk import Disk
+from jaxband.sweep.local import local
+from jaxband.sweep.spec import Spec
+from jaxband.sweep.units import Unit
+
+Engine = Callable[[list[Unit]], Iterable[tuple[Unit, dict[str, np.ndarray]]]]
+
+
+class Outcome(NamedTuple):
+    """How far a sweep got."""
+
+    units: int  # that were missing when it began
+    done: int
+    rejected: list[tuple[str, str]]  # (name, reason) of files that were set aside and computed again
+    seconds: float
+
+    @property
+    def complete(self) -> bool:
+        return self.done == self.units
+
+
+def run(
+    spec: Spec, out: Path | str, *, engine: Engine = local, progress: bool | None = None, disk: Disk | None = None
+) -> Outcome:
+    """Compute what is missing in the directory `out` and keep it there. Calling it again resumes.
+
+    Raises SpecError if the directory holds another sweep, Busy if another process is writing to it.
+    """
+    wanted, began = frozen.freeze(spec), time.perf_counter()
+    with store.opened(Path(out), wanted, disk or Disk()) as open_store:
+        left, done = open_store.missing(spec.unit), 0
+        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), jax=jax.__version__)
+        with _logged_end(open_store), bar("units", len(left), progress) as advance:
+            for unit, arrays in engine(left) if left else ():
+                open_store.save(unit, arrays)
+                done += 1
+                open_store.log("unit", cell=unit.cell.identity, start=unit.start, stop=unit.stop, done=done)
+                advance(1)
+        seconds = time.perf_counter() - began
+        event = "done" if done == len(left) else "incomplete"
+        open_store.log(event, units=len(left), done=done, seconds=round(seconds, 3))
+        return Outcome(len(left), done, open_store.rejected, seconds)
+
+
+@contextlib.contextmanager
+def _logged_end(open_store: store.Store):
+    """Say in the log what ended a sweep early."""
+    try:
+        yield
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            open_store.log("stopped", reason=f"{type(error).__name__}: {error}")
+        raise

@@ -1,0 +1,164 @@
+"""A results directory. One process writes at a time; whatever it is stopped by, the next one carries on.
+
+DIR/spec.json      what is to be there (`frozen`)
+DIR/units/         one immutable file per unit, named by its content (`units`)
+DIR/rejected/      files that were damaged, foreign or double
+DIR/log.jsonl      what happened when, one JSON document per line
+DIR/lock           held while a sweep runs; says by whom
+"""
+
+import contextlib
+import json
+import os
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxband.sweep import frozen, units
+from jaxband.sweep.disk import TEMPORARY, Disk, write_whole
+from jaxband.sweep.frozen import Frozen
+from jaxband.sweep.spec import SpecError
+from jaxband.sweep.units import CorruptUnit, Piece, Unit
+
+OURS = {"spec.json", "units", "rejected", "log.jsonl", "lock"}
+
+
+class Busy(RuntimeError):
+    """Another sweep is writing to the directory."""
+
+
+class Found(NamedTuple):
+    """What a directory holds."""
+
+    pieces: dict[str, list[Piece]]  # by cell, in order of replications, without overlaps
+    rejected: list[tuple[str, str]]  # (name, reason) of files that must not be used
+
+
+class Store:
+    """An open results directory; made by `opened`."""
+
+    def __init__(self, directory: Path, wanted: Frozen, disk: Disk) -> None:
+        self.directory, self.wanted, self._disk = directory, wanted, disk
+        self.rejected: list[tuple[str, str]] = []  # what was set aside
+
+    def missing(self, size: int | None = None) -> list[Unit]:
+        """What is left to run. Files that must not be used are set aside."""
+        found = scan(self.directory, self.wanted, self._disk, with_arrays=False)
+        for name, reason in found.rejected:
+            self._set_aside(self.directory / "units" / name, reason)
+        return [
+            unit
+            for cell in self.wanted.cells
+            for unit in units.missing(
+                cell, [(p.start, p.stop) for p in found.pieces[cell.identity]], self.wanted.replications, size
+            )
+        ]
+
+    def save(self, unit: Unit, arrays: dict[str, np.ndarray]) -> None:
+        """Keep the results of a unit. They are on the disk when this returns."""
+        name, content = units.pack(unit, arrays)
+        write_whole(self._disk, self.directory / "units" / name, content)
+
+    def log(self, event: str, **facts) -> None:
+        """A line in the log."""
+        line = json.dumps({"time": round(time.time(), 3), "event": event} | facts)
+        self._disk.append(self.directory / "log.jsonl", f"{line}\n".encode())
+
+    def _prepare(self) -> None:
+        """Make the directory what it should be before anything is run."""
+        self._disk.make_directory(self.directory / "units")
+        self._disk.sync_directory(self.directory)
+        for folder in (self.directory, self.directory / "units"):
+            for name in self._disk.names(folder):
+                if name.startswith(TEMPORARY):
+                    self._disk.remove(folder / name)
+        log = self.directory / "log.jsonl"
+        if not (self._disk.read(log) or b"\n").endswith(b"\n"):
+            self._disk.append(log, b"\n")  # a crash cut the last line short
+        path = self.directory / "spec.json"
+        content, wanted = self._disk.read(path), self.wanted.to_bytes()
+        if content is not None and content != wanted:
+            try:
+                old = frozen.from_bytes(content)
+            except ValueError as error:
+                self._set_aside(path, str(error))
+            else:
+                frozen.check_extends(self.wanted, old)
+        if content != wanted:
+            write_whole(self._disk, path, wanted)
+
+    def _set_aside(self, path: Path, reason: str) -> None:
+        folder = self.directory / "rejected"
+        self._disk.make_directory(folder)
+        taken = set(self._disk.names(folder))
+        name = next(n for i in range(len(taken) + 1) if (n := f"{path.name}.{i}" if i else path.name) not in taken)
+        self._disk.rename(path, folder / name)
+        self._disk.sync_directory(folder)
+        self._disk.sync_directory(path.parent)
+        self.rejected.append((path.name, reason))
+        self.log("rejected", name=path.name, reason=reason)
+
+
+@contextlib.contextmanager
+def opened(directory: Path, wanted: Frozen, disk: Disk) -> Iterator[Store]:
+    """The directory, made or resumed, and locked. Raises Busy if another sweep has it, SpecError if it is not ours."""
+    directory = Path(directory)
+    names = disk.names(directory)
+    strangers = [name for name in names if name not in OURS and not name.startswith(TEMPORARY)]
+    if strangers and "spec.json" not in names:
+        raise SpecError(f"{directory} holds no sweep but {strangers[0]!r}; name a new or empty directory")
+    disk.make_directory(directory)
+    handle = disk.lock(directory / "lock")
+    if handle is None:
+        holder = (disk.read(directory / "lock") or b"").decode(errors="replace").strip() or "another process"
+        raise Busy(f"{directory} is being written by {holder}; wait for it, or stop it, and run this again")
+    try:
+        disk.sign(handle, f"process {os.getpid()} on {socket.gethostname()} since {time.ctime()}\n".encode())
+        store = Store(directory, wanted, disk)
+        store._prepare()
+        yield store
+    finally:
+        disk.close(handle)
+
+
+def read_frozen(directory: Path, disk: Disk) -> Frozen:
+    """The spec of a directory. Raises ValueError if there is none or it is damaged."""
+    content = disk.read(Path(directory) / "spec.json")
+    if content is None:
+        raise SpecError(f"{directory} holds no sweep: it has no spec.json")
+    return frozen.from_bytes(content)
+
+
+def scan(directory: Path, wanted: Frozen, disk: Disk, with_arrays: bool = True) -> Found:
+    """Read and check every result file. Changes nothing."""
+    pieces, rejected = {cell.identity: [] for cell in wanted.cells}, []
+    metrics = list(wanted.metrics)
+    folder = Path(directory) / "units"
+    for name in disk.names(folder):
+        if name.startswith(TEMPORARY) or (content := disk.read(folder / name)) is None:
+            continue  # being written, or set aside just now
+        try:
+            piece = units.unpack(name, content)
+            if piece.cell not in pieces or list(piece.arrays) != metrics or piece.stop > wanted.replications:
+                raise CorruptUnit(f"{name}: belongs to another sweep")
+            pieces[piece.cell].append(piece if with_arrays else piece._replace(arrays={}))
+        except CorruptUnit as error:
+            rejected.append((name, str(error)))
+    for cell, found in pieces.items():
+        pieces[cell] = _without_overlaps(found, rejected)
+    return Found(pieces, rejected)
+
+
+def _without_overlaps(found: list[Piece], rejected: list[tuple[str, str]]) -> list[Piece]:
+    """Pieces in order; of two that hold the same replication, the one that begins first or else is longer."""
+    kept = []
+    for piece in sorted(found, key=lambda p: (p.start, -p.stop)):
+        if kept and piece.start < kept[-1].stop:
+            rejected.append((piece.name, f"{piece.name}: holds replications that {kept[-1].name} holds too"))
+        else:
+            kept.append(piece)
+    return kept

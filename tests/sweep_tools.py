@@ -1,0 +1,108 @@
+"""What the tests of sweeps share: small specs, an engine without JAX, and disks that fail or stop at any operation."""
+
+import hashlib
+import os
+
+import numpy as np
+
+from jaxband import sweep
+from jaxband.sweep import tables
+from jaxband.sweep.disk import Disk
+
+CURVES = [[0.0, 0.6, 1.0], [0.3, 0.4, 0.5]]
+OPERATIONS = [name for name in vars(Disk) if not name.startswith("_")]
+
+
+def small_spec(**changes):
+    """Two cells of 7 replications in units of 3: six files."""
+    options = {
+        "name": "small",
+        "replications": 7,
+        "horizon": 5,
+        "unit": 3,
+        "problems": {"p": {"family": "table", "rows": CURVES}},
+        "grid": {"policy": ["random", "round_robin"]},
+    }
+    return sweep.Spec(**(options | changes))
+
+
+def pretend(units):
+    """An engine whose results are a function of cell, metric and replication, and of nothing else."""
+    for unit in units:
+        yield unit, {metric: pretended(unit, metric) for metric in unit.cell.metrics}
+
+
+def pretended(unit, metric):
+    seeds = [f"{unit.cell.identity} {metric} {r}".encode() for r in range(unit.start, unit.stop)]
+    return np.array([int.from_bytes(hashlib.sha256(seed).digest()[:6]) / 2**20 for seed in seeds])
+
+
+def collected(directory):
+    """What `jaxband collect` prints, and all results besides."""
+    found = sweep.load(directory)
+    assert not found.rejected and not found.missing
+    return tables.to_csv(found.rows()), [{m: x.tobytes() for m, x in arrays.items()} for arrays in found.arrays]
+
+
+def unit_files(directory):
+    return sorted(os.listdir(directory / "units"))
+
+
+class Crash(BaseException):
+    """The power goes out."""
+
+
+class Fast(Disk):
+    """Waits for no disk: what the kernel has been told is safe from anything a test can do."""
+
+    def sync(self, handle):
+        pass
+
+    def sync_directory(self, path):
+        pass
+
+
+class Counting(Fast):
+    """Stops, or fails, at operation number `at`; counts and names the operations."""
+
+    def __init__(self, at=None, when="before", error=None):
+        self.at, self.when, self.error, self.log, self.dead, self.handles = at, when, error, [], False, set()
+
+    def power_out(self):
+        """What the kernel does when a process ends: close its files, which lets go of the lock."""
+        for handle in list(self.handles):
+            os.close(handle)
+
+
+def _instrumented(name):
+    real = getattr(Fast, name)
+
+    def operation(self, *arguments):
+        if self.dead:
+            raise Crash
+        number = len(self.log)
+        self.log.append(name)
+        if number != self.at:
+            return _track(self, name, arguments, real(self, *arguments))
+        if self.error is not None:
+            raise self.error
+        if self.when == "middle" and name in ("write", "append"):
+            arguments = (arguments[0], arguments[1][: len(arguments[1]) // 2])
+        if self.when != "before":
+            _track(self, name, arguments, real(self, *arguments))
+        self.dead = True
+        raise Crash
+
+    return operation
+
+
+def _track(disk, name, arguments, result):
+    if name in ("create", "lock") and result is not None:
+        disk.handles.add(result)
+    if name == "close":
+        disk.handles.discard(arguments[0])
+    return result
+
+
+for _name in OPERATIONS:
+    setattr(Counting, _name, _instrumented(_name))

@@ -1,0 +1,128 @@
+"""Units give the totals of `monte_carlo`, to the last bit, however cut and on any devices; numbers never recompile."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxband as jb
+from jaxband.sweep import build, compute, problems, units
+
+THETA = [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3.0]]
+FAMILIES = {
+    "drawn": {"family": "gp", "lengthscale": 3.0},
+    "logistic": {"family": "logistic", "theta": THETA},
+    "gamma": {"family": "gamma", "theta": THETA},
+    "table": {"family": "table", "rows": np.random.default_rng(0).normal(size=(3, 5)).tolist()},
+}
+
+
+def spec(problems, grid, **options):
+    sizes = {"horizon": 9, "num_arms": 3, "z_max": 4, "replications": 150}
+    return jb.sweep.Spec(name="t", problems=problems, grid=grid, **(sizes | options))
+
+
+def totals(cells, size, devices, replications=150):
+    """Every metric of every cell, joined over its units."""
+    left = [unit for cell in cells for unit in units.missing(cell, [], replications, size)]
+    parts = {}
+    for unit, arrays in compute.results(compute.in_order(left), devices):
+        parts.setdefault(unit.cell, []).append((unit.start, arrays))
+    assert sum(map(len, parts.values())) == len(left)
+    order = {cell: sorted(found, key=lambda part: part[0]) for cell, found in parts.items()}
+    return [{m: np.concatenate([a[m] for _, a in order[cell]]) for m in cell.metrics} for cell in cells]
+
+
+def assert_equal(actual, expected):
+    for a, e in zip(actual, expected, strict=True):
+        for metric in e:
+            np.testing.assert_array_equal(a[metric], e[metric], metric)
+
+
+def test_units_are_monte_carlo_however_cut():
+    grid = {"policy": "rgp_ts", "lengthscale": [2.9, 3.0], "depth": 2}
+    cells = spec({"p": FAMILIES["drawn"]}, grid).cells()
+    expected = []
+    for cell in cells:
+        options = {"horizon": 9, "replications": 150, "lookahead": cell.settings["lookahead"], "progress": False}
+        pair = build.policy(cell.settings), problems.build(cell.problem, cell.settings)
+        result = jb.monte_carlo(*pair, **options, devices=jax.devices()[:1])
+        expected.append({metric: getattr(result, metric) for metric in cell.metrics})
+    assert len(set(expected[0]["total_reward"])) == 150
+    for size in (None, 64, 41):
+        assert_equal(totals(cells, size, jax.devices()[:3]), expected)
+
+
+def test_long_units_take_several_calls(monkeypatch):
+    """Two tiles at a time; units of different lengths beside each other."""
+    cells = spec({"t": FAMILIES["table"]}, {"policy": "random", "noise": [0.1, 0.2]}, replications=700).cells()
+    at_once = totals(cells, 700, jax.devices()[:3], replications=700)
+    monkeypatch.setattr("jaxband.layout.ROUNDS_PER_CALL", 2 * 64 * 9)
+    compute.prepare.cache_clear()
+    assert compute.prepare(cells[0]).layout.tiles_per_call == 2
+    assert_equal(totals(cells, 400, jax.devices()[:3], replications=700), at_once)
+    compute.prepare.cache_clear()
+
+
+def test_1000_cells_that_differ_in_numbers_compile_once():
+    numbers = {"noise": np.linspace(0.1, 1.0, 10).tolist(), "seed": list(range(10)), "z_init": [0, 1, 2, 3, 4]}
+    families = {"a": FAMILIES["logistic"], "b": FAMILIES["gamma"]}
+    cells = spec(families, {"policy": "random", **numbers}, horizon=3).cells()
+    assert len(cells) == 1000
+    before = compute._run_side_by_side._cache_size()
+    results = totals(cells, None, jax.devices(), replications=2)
+    assert compute._run_side_by_side._cache_size() == before + 1
+    assert len({tuple(r["total_reward"]) for r in results}) == 1000
+
+
+def test_lengthscales_compile_once_per_rank():
+    lengthscales = np.linspace(0.5, 30.0, 12).tolist()
+    cells = spec({"p": {"family": "gp"}}, {"policy": "random", "lengthscale": lengthscales}, z_max=20).cells()
+    ranks = {problems.build(c.problem, c.settings).curves.keywords["posterior"].root.shape for c in cells}
+    assert 1 < len(ranks) < len(cells)
+    assert len({compute.prepare(cell).shape for cell in cells}) == len(ranks)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_problems_are_what_they_say(family):
+    (cell,) = spec({"p": FAMILIES[family]}, {"policy": "random"}, noise=0.25).cells()
+    problem = problems.build(cell.problem, cell.settings)
+    expected = {
+        "drawn": lambda: jb.recovery.gp(jax.random.key(3), jb.kernels.SquaredExponential(3.0), 3, 4),
+        "logistic": lambda: jb.recovery.logistic(THETA, 4),
+        "gamma": lambda: jb.recovery.gamma(THETA, 4),
+        "table": lambda: np.asarray(FAMILIES["table"]["rows"], np.float32),
+    }[family]()
+    np.testing.assert_allclose(problem.draw(jax.random.key(3)), expected, rtol=1e-6)
+    assert float(problem.noise) == 0.25
+
+
+@pytest.mark.parametrize(
+    ("grid", "check"),
+    [
+        (
+            {"policy": "rgp_ucb", "lengthscale": 2, "alpha_scale": 0.5, "warm_up": 3},
+            lambda p: float(p.alpha_scale) == 0.5,
+        ),
+        ({"policy": "rgp_ucb", "lengthscale": 2, "alpha": "published"}, lambda p: float(p.alpha.first_round) == 0),
+        ({"policy": "rgp_ts", "kernel": "matern", "nu": 1.5, "lengthscale": 2}, lambda p: p.depth == 1),
+        (
+            {"policy": "rgp_ts", "kernel": "periodic", "period": 4, "lengthscale": 2},
+            lambda p: p.prior.root.shape[0] == 3,
+        ),
+        ({"policy": "rgp_ts", "kernel": "linear", "offset": -1}, lambda p: p.prior.variance[0, 0] > 0),
+        ({"policy": "rgp_ts", "kernel": "constant", "policy_noise": 2}, lambda p: float(p.noise) == 2.0),
+        ({"policy": "oracle", "planner": "subset", "depth": 3, "commit": 1}, lambda p: (p.depth, p.commit) == (3, 1)),
+        ({"policy": "oracle", "planner": "optimistic", "depth": 3, "budget": 9}, lambda p: p.planner.budget == 9),
+        ({"policy": "round_robin"}, lambda p: p.num_arms == 3),
+        ({"policy": "ucb_z"}, lambda p: float(p.horizon) == 9.0),
+    ],
+)
+def test_policies_are_what_they_say(grid, check):
+    (cell,) = spec({"p": FAMILIES["logistic"]}, grid).cells()
+    assert check(build.policy(cell.settings))
+
+
+def test_double_precision_is_refused():
+    (cell,) = spec({"p": FAMILIES["logistic"]}, {"policy": "round_robin"}, seed=11).cells()
+    with jax.enable_x64(True), pytest.raises(ValueError, match="jax_enable_x64 must be off"):
+        compute.prepare(cell)

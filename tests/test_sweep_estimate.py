@@ -1,0 +1,60 @@
+"""The estimate of a dry run: what it knows by itself, and that costs grow with what makes a sweep expensive."""
+
+import pytest
+from sweep_tools import small_spec
+
+from jaxband import sweep
+from jaxband.sweep import estimate, units
+
+BASE = {"policy": "rgp_ucb", "lengthscale": 2.0, "num_arms": 10, "z_max": 30}
+
+
+def cost(**settings):
+    problems = {"p": {"family": "gp"}}
+    (cell,) = sweep.Spec("t", replications=1, horizon=10, problems=problems, grid=BASE | settings).cells()
+    return estimate.seconds_of(units.Unit(cell, 0, 1))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"num_arms": 30},
+        {"z_max": 60},
+        {"depth": 3},
+        {"depth": 3, "commit": 1},
+        {"depth": 3, "planner": "subset"},
+        {"horizon": 20},
+        {"lookahead": 3},
+    ],
+    ids=str,
+)
+def test_more_costs_more(settings):
+    assert cost(**settings) > cost()
+
+
+@pytest.mark.parametrize(
+    ("settings", "microseconds"),
+    [
+        ({}, 0.61),
+        ({"policy": "random"}, 0.28),
+        ({"policy": "ucb_z"}, 0.93),
+        ({"depth": 3, "lookahead": 1}, 5.6),
+        ({"policy": "rgp_ts", "depth": 4, "lookahead": 1}, 4.8),
+        ({"depth": 3, "planner": "subset", "lookahead": 1}, 23.9),
+        ({"policy": "rgp_ts", "depth": 3, "planner": "subset", "lookahead": 1}, 3.35),
+    ],
+    ids=str,
+)
+def test_the_table_is_within_a_factor_of_three_of_what_was_measured(settings, microseconds):
+    """By benchmarks/rounds_per_second.py, per round and core."""
+    assert 1 / 3 < cost(**settings) / 10 / (microseconds * 1e-6) < 3
+
+
+def test_shapes_are_counted_not_cells(tmp_path):
+    spec = small_spec(grid={"policy": ["random", "round_robin"], "noise": [0.1, 0.2, 0.3]})
+    assert "6 cells, 18 units to run, 2 compilations" in estimate.describe(spec)
+
+
+@pytest.mark.parametrize(("seconds", "text"), [(5, "5 s"), (600, "10 minutes"), (9000, "2.5 hours")])
+def test_times_are_readable(seconds, text):
+    assert estimate._time(seconds) == text

@@ -1,0 +1,209 @@
+"""Specs: what a file says is what is run, once each; what cannot be run is refused on the line where it stands."""
+
+import re
+
+import pytest
+
+from jaxband import sweep
+from jaxband.sweep import settings
+from jaxband.sweep.toml_lines import line_of
+
+TEXT = """\
+name = "test"
+horizon = 20
+replications = 100
+num_arms = 3
+z_max = 6
+metrics = ["total_reward"]
+
+[problems.smooth]
+family = "gp"
+lengthscale = 4.0
+
+[problems.fixed]
+family = "logistic"
+theta = [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3]]
+
+[grid]
+policy = ["rgp_ucb", "rgp_ts",
+          "random"]
+lengthscale = [2, 4.0]
+depth = [1, 2]
+"""
+AS_PYTHON = {
+    "name": "test",
+    "horizon": 20,
+    "replications": 100,
+    "num_arms": 3,
+    "z_max": 6,
+    "metrics": ("total_reward",),
+    "problems": {
+        "smooth": {"family": "gp", "lengthscale": 4.0},
+        "fixed": {"family": "logistic", "theta": [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3]]},
+    },
+    "grid": {"policy": ["rgp_ucb", "rgp_ts", "random"], "lengthscale": [2, 4.0], "depth": [1, 2]},
+}
+
+
+def read(tmp_path, text):
+    (tmp_path / "spec.toml").write_text(text)
+    return sweep.read(tmp_path / "spec.toml")
+
+
+def shown(cells, *names):
+    return [tuple(cell.settings.get(name) for name in names) for cell in cells]
+
+
+def test_settings_that_do_not_matter_make_no_cells(tmp_path):
+    cells = read(tmp_path, TEXT).cells()
+    assert len(cells) == len({cell.identity for cell in cells}) == 2 * (2 * 4 + 1)
+    assert shown(cells, "policy", "problem").count(("random", "fixed")) == 1
+    random = next(cell for cell in cells if cell.settings["policy"] == "random")
+    assert not {"lengthscale", "depth", "alpha"} & random.settings.keys()
+
+
+def test_a_file_and_the_dataclass_are_the_same_sweep(tmp_path):
+    file, python = read(tmp_path, TEXT).cells(), sweep.Spec(**AS_PYTHON).cells()
+    assert [cell.identity for cell in file] == [cell.identity for cell in python]
+
+
+def test_defaults_are_written_out():
+    cell = next(c for c in sweep.Spec(**AS_PYTHON).cells() if c.settings.get("depth") == 2)
+    expected = {"planner": "exhaustive", "commit": 2, "lookahead": 2, "noise": 0.1, "policy_noise": 0.1, "seed": 0}
+    assert expected.items() <= cell.settings.items()
+
+
+def test_a_gaussian_process_without_a_lengthscale_takes_the_cells(tmp_path):
+    text = TEXT.replace("lengthscale = 4.0\n", "", 1)
+    cells = [cell for cell in read(tmp_path, text).cells() if cell.settings["problem"] == "smooth"]
+    assert sorted(shown(cells, "policy", "lengthscale"))[:2] == [("random", 2.0), ("random", 4.0)]
+    assert len({cell.environment for cell in cells}) == 2
+
+
+def test_cells_can_be_listed(tmp_path):
+    head = TEXT[: TEXT.index("[grid]")]
+    tables = '[[cell]]\npolicy = "rgp_ts"\nlengthscale = [1, 2]\ndepth = 2\ncommit = [1, "plan"]\n'
+    tables += '[[cell]]\npolicy = "oracle"\n'
+    cells = read(tmp_path, head + tables).cells()
+    assert set(shown(cells, "policy", "lengthscale", "commit")) == {
+        ("rgp_ts", 1.0, 1),
+        ("rgp_ts", 1.0, 2),
+        ("rgp_ts", 2.0, 1),
+        ("rgp_ts", 2.0, 2),
+        ("oracle", None, 1),
+    }
+    with pytest.raises(sweep.SpecError, match=r"spec.toml:23: unknown setting 'dept'; did you mean 'depth'"):
+        read(tmp_path, head + tables.replace('"oracle"', '"oracle"\ndept = 2'))
+
+
+def test_curves_come_from_a_csv_file_and_are_kept(tmp_path):
+    (tmp_path / "curves.csv").write_text("0, 0.5, 1\n0.2\n\n")
+    spec = read(
+        tmp_path,
+        'name="t"\nreplications=1\nhorizon=2\n[problems.p]\nfamily="table"\ncsv="curves.csv"\n[grid]\npolicy="random"',
+    )
+    (cell,) = spec.cells()
+    assert cell.problem == {"family": "table", "rows": [[0.0, 0.5, 1.0], [0.2, 0.2, 0.2]]}
+    assert (cell.settings["num_arms"], cell.settings["z_max"]) == (2, 2)
+
+
+REFUSALS = [
+    ('"rgp_ts"', '"rgp_tz"', 17, "policy must be one of .*; got 'rgp_tz'; did you mean 'rgp_ts'?"),
+    ('"random"', '"randm"', 18, "got 'randm'; did you mean 'random'?"),
+    ("depth", "dept", 20, "unknown setting 'dept'; did you mean 'depth'?"),
+    ("horizon", "horizn", 2, "unknown entry 'horizn'; did you mean 'horizon'?"),
+    ("horizon = 20", "horizon = 0", 2, "horizon must be >= 1, got 0"),
+    ("horizon = 20", 'horizon = "20"', 2, "horizon must be a whole number, got '20'"),
+    ("replications = 100", "replications = 0", 3, "replications must be between 1"),
+    ("[1, 2]", "[]", 20, "depth must list at least one value, got none"),
+    ("[1, 2]", "[1, 2.5]", 20, "depth must be a whole number, got 2.5"),
+    ("[2, 4.0]", "[2, -1]", 19, "lengthscale must be > 0, got -1.0"),
+    ("[2, 4.0]", '["2"]', 19, "lengthscale must be a number, got '2'"),
+    ("lengthscale = [2, 4.0]", "", 16, "lengthscale is missing for policy 'rgp_ucb'"),
+    ("depth = [1, 2]", "commit = 3", 20, "commit must be between 1 and 1, got 3"),
+    ("depth = [1, 2]", "depth = 40", 20, "depth must be between 1 and 20, got 40"),
+    ("depth = [1, 2]", "budget = 9", 20, "budget is used by no policy, planner, kernel or problem here; remove it"),
+    ("[1, 2]", '2\nplanner = "optimistic"\nbudget = 9', 21, "planner must plan for upper confidence bounds"),
+    ("[1, 2]", "4\nrepeats = false", 20, "depth must be <= num_arms without repeats, got depth 4 and 3 arms"),
+    ("[1, 2]", '1\nproblem = "smoth"', 21, "unknown problem 'smoth'; did you mean 'smooth'?"),
+    ("[1, 2]", "1\nlookahead = 13", 21, "lookahead: depth must be between 1 and 12, got 13.*; set lookahead"),
+    ("[1, 2]", "1\nz_init = 7", 21, "z_init must be <= z_max = 6, got 7"),
+    ("[1, 2]", "1\nnoise = 0.0", 16, "policy_noise must be > 0, got 0.0"),
+    ("logistic", "logstic", 13, "problem 'fixed': family must be one of .*; did you mean 'logistic'?"),
+    ('family = "gp"', "", 8, "problem 'smooth': family is missing; it is one of gp, logistic"),
+    ("theta", "theata", 14, "unknown entry of a logistic problem 'theata'; did you mean 'theta'?"),
+    ("[0.5, 1.0, 3]", "[0.5, 1.0]", 14, "theta must have 3 numbers per arm, got "),
+    ("num_arms = 3", "num_arms = 4", 4, "num_arms must be 3 for problem 'fixed', got 4"),
+    ('["total_reward"]', '["reward"]', 6, "unknown metric 'reward'"),
+    ("[grid]", "[gird]", 16, "unknown entry 'gird'; did you mean 'grid'?"),
+    ("[problems.smooth]", "[problems.smooth", 8, "at line 8"),
+    ('"logistic"', '"table"', 14, "unknown entry of a table problem 'theta'"),
+    ("theta = [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3]]", "", 13, "theta is missing"),
+    ('name = "test"', 'name = ""', 1, "name must be a word"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "line", "message"), REFUSALS, ids=[f"{r[2]}: {r[3][:40]}" for r in REFUSALS])
+def test_refusals_name_the_line_and_the_nearest_name(tmp_path, old, new, line, message):
+    assert old in TEXT
+    with pytest.raises(sweep.SpecError) as refusal:
+        read(tmp_path, TEXT.replace(old, new, 1) if "lengthscale = [" not in old else TEXT.replace(old, new))
+    text = str(refusal.value)
+    assert re.search(message.replace("?", r"\?"), text), text
+    assert f"spec.toml:{line}: " in text or f"at line {line}" in text, text
+
+
+JUNK = ["[]", "{}", "[[]]", "[{}]", "true", '""', "-1", "1e400", "nan", "1979-05-27", "[1, [2]]", '"x"', "[[1, 2, 3]]"]
+
+
+@pytest.mark.parametrize("junk", JUNK)
+def test_nonsense_in_any_place_is_refused_or_understood_but_never_a_crash(tmp_path, junk):
+    for key in re.findall(r"^(\w+) = ", TEXT, re.MULTILINE):
+        text = re.sub(rf"^{key} = (\[[^=]*\]$|.*$)", f"{key} = {junk}", TEXT, flags=re.MULTILINE)
+        try:
+            read(tmp_path, text)
+        except sweep.SpecError as refusal:
+            assert "spec.toml" in str(refusal)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [(None, "csv cannot be read"), ("0,x", "csv must hold numbers only"), ("", "one non-empty row"), ("nan", "finite")],
+)
+def test_csv_refusals(tmp_path, content, message):
+    if content is not None:
+        (tmp_path / "c.csv").write_text(content)
+    table = {"problems": {"p": {"family": "table", "csv": "c.csv"}}, "directory": tmp_path}
+    with pytest.raises(sweep.SpecError, match=message):
+        sweep.Spec("t", replications=1, horizon=1, grid={"policy": "random"}, **table)
+
+
+@pytest.mark.parametrize("missing", ["name", "replications", "problems"])
+def test_what_a_spec_must_have(tmp_path, missing):
+    text = {"name": 'name = "t"\n', "replications": "replications = 1\n", "problems": '[problems.p]\nfamily = "gp"\n'}
+    with pytest.raises(sweep.SpecError, match=f"{missing} is missing"):
+        read(tmp_path, "".join(line for key, line in text.items() if key != missing))
+    with pytest.raises(sweep.SpecError, match=r"No such file"):
+        sweep.read(tmp_path / "nowhere.toml")
+
+
+def test_a_grid_or_cells_but_not_both():
+    for both in ({"grid": {"policy": "random"}, "cell": ({"policy": "random"},)}, {"grid": None}):
+        with pytest.raises(sweep.SpecError, match=r"either a \[grid\] or \[\[cell\]\] tables"):
+            sweep.Spec(**(AS_PYTHON | both))
+
+
+def test_every_policy_planner_and_kernel_has_its_settings():
+    uses = [*settings.POLICY_USES.values(), *settings.PLANNER_USES.values(), *settings.KERNEL_USES.values()]
+    assert {name for names in uses for name in names} <= settings.SETTINGS.keys()
+    assert settings.SETTINGS.keys() > settings.NUMBERS
+
+
+def test_lines_are_found_in_odd_files():
+    text = 'a.b = 1\n# c = 2\n[ x . "y" ] # z\nc = 3\n[[cell]]\nd=1\n[[cell]]\nd=[\n 1,\n 22]\n'
+    assert line_of(text, ("a", "b")) == 1
+    assert line_of(text, ("x", "y", "c")) == 4
+    assert line_of(text, ("cell", 1, "d")) == 8
+    assert line_of(text, ("cell", 1, "d"), 22) == 10
+    assert line_of(text, ("cell", 1, "e")) == 7
+    assert line_of(text, ("nowhere",)) is None

@@ -1,0 +1,229 @@
+"""A results directory survives everything: crashes, full disks, damaged files, other sweeps, changed specs.
+
+Here an engine without JAX stands in for the real one; what is tested is what happens to the files.
+"""
+
+import errno
+import json
+import os
+
+import pytest
+from sweep_tools import CURVES, Counting, Crash, Fast, collected, pretend, small_spec, unit_files
+
+from jaxband import sweep
+from jaxband.sweep.disk import TEMPORARY
+
+
+def run(directory, disk=None, spec=None, engine=pretend):
+    return sweep.run(spec or small_spec(), directory, engine=engine, progress=False, disk=disk or Fast())
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """An uninterrupted sweep."""
+    directory = tmp_path_factory.mktemp("whole")
+    disk = Counting()
+    outcome = run(directory, disk)
+    assert outcome.complete and outcome.units == 6
+    return directory, disk.log
+
+
+def temporaries(directory):
+    return [name for _, _, names in os.walk(directory) for name in names if name.startswith(TEMPORARY)]
+
+
+def assert_same(directory, whole):
+    """Nothing lost, nothing doubled, nothing left behind."""
+    assert collected(directory) == collected(whole)
+    assert unit_files(directory) == unit_files(whole)
+    assert (directory / "spec.json").read_bytes() == (whole / "spec.json").read_bytes()
+    assert not temporaries(directory)
+    assert not (directory / "rejected").exists()
+    assert [json.loads(line) for line in (directory / "log.jsonl").read_text().splitlines() if line[-1:] == "}"]
+
+
+@pytest.mark.parametrize("when", ["before", "middle", "after"])
+def test_a_crash_at_any_file_operation_costs_nothing_but_time(tmp_path, whole, when):
+    reference, operations = whole
+    assert {"create", "write", "sync", "rename", "sync_directory", "append", "lock"} <= set(operations)
+    for at in range(len(operations)):
+        directory, disk = tmp_path / str(at), Counting(at, when)
+        with pytest.raises(Crash):
+            run(directory, disk)
+        disk.power_out()
+        run(directory)
+        assert_same(directory, reference)
+
+
+def test_crashes_while_resuming_cost_nothing_either(tmp_path, whole):
+    """A second crash, at any operation of the run that cleans up after the first."""
+    reference, operations = whole
+    first = operations.index("rename", operations.index("append"))  # a result file is about to get its name
+    for at in range(len(operations)):
+        directory = tmp_path / str(at)
+        for crash in (first, at):
+            disk = Counting(crash)
+            try:
+                run(directory, disk)
+            except Crash:
+                disk.power_out()
+        run(directory)
+        assert_same(directory, reference)
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
+def test_an_error_at_any_file_operation_is_reported_and_can_be_resumed(tmp_path, whole, code):
+    reference, operations = whole
+    for at in range(len(operations)):
+        directory = tmp_path / str(at)
+        disk = Counting(at, error=OSError(code, os.strerror(code)))
+        with pytest.raises(OSError, match=os.strerror(code)):
+            run(directory, disk)
+        disk.power_out()
+        if operations[at] in ("write", "sync", "close", "rename"):
+            assert not temporaries(directory), "an error is no crash: it is cleaned up after"
+        run(directory)
+        assert_same(directory, reference)
+
+
+def test_temporary_files_of_a_crash_are_removed(tmp_path, whole):
+    """Also those that the next run would not write again, because its units are others."""
+    disk = Counting(whole[1].index("rename", whole[1].index("append")))
+    with pytest.raises(Crash):
+        run(tmp_path, disk)
+    disk.power_out()
+    (tmp_path / f"{TEMPORARY}spec.json").write_text("{")
+    assert len(temporaries(tmp_path)) == 2
+    run(tmp_path, spec=small_spec(unit=7))
+    assert not temporaries(tmp_path)
+    assert collected(tmp_path) == collected(whole[0])
+
+
+def test_a_second_run_computes_nothing(tmp_path):
+    run(tmp_path)
+
+    def engine(units):
+        raise AssertionError("nothing was left to do")
+
+    assert run(tmp_path, engine=engine).units == 0
+
+
+def test_replications_and_cells_can_be_added(tmp_path):
+    run(tmp_path / "grown")
+    before = set(unit_files(tmp_path / "grown"))
+    asked = []
+
+    def engine(units):
+        asked.extend((unit.cell.settings["policy"], unit.start, unit.stop) for unit in units)
+        return pretend(units)
+
+    larger = small_spec(replications=10, grid={"policy": ["random", "round_robin", "ucb_z"]})
+    run(tmp_path / "grown", spec=larger, engine=engine)
+    assert before < set(unit_files(tmp_path / "grown"))
+    assert sorted(asked) == sorted(
+        [("random", 7, 9), ("random", 9, 10), ("round_robin", 7, 9), ("round_robin", 9, 10)]
+        + [("ucb_z", 0, 3), ("ucb_z", 3, 6), ("ucb_z", 6, 9), ("ucb_z", 9, 10)]
+    )
+    run(tmp_path / "at once", spec=larger)
+    assert collected(tmp_path / "grown") == collected(tmp_path / "at once")
+
+
+@pytest.mark.parametrize(
+    ("changes", "difference"),
+    [
+        ({"horizon": 6}, "horizon is 5 there, 6 here"),
+        ({"seed": 1}, "seed is 0 there, 1 here"),
+        ({"name": "other"}, "name is 'small' there, 'other' here"),
+        ({"replications": 6}, "replications is 7 there, 6 here"),
+        ({"metrics": ["total_reward"]}, "metrics is"),
+        ({"grid": {"policy": ["random"]}}, 'policy is "random", "round_robin" there, "random" here'),
+        ({"problems": {"p": {"family": "table", "rows": [*CURVES[:1], [0.3, 0.4, 0.6]]}}}, "problem 'p' is defined"),
+    ],
+)
+def test_changing_the_spec_is_refused_with_the_difference(tmp_path, changes, difference):
+    run(tmp_path)
+    before = collected(tmp_path)
+    with pytest.raises(sweep.SpecError, match=difference):
+        run(tmp_path, spec=small_spec(**changes))
+    assert collected(tmp_path) == before
+
+
+def test_the_size_of_units_may_change(tmp_path, whole):
+    def interrupted(units):
+        yield from list(pretend(units))[:2]
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run(tmp_path, engine=interrupted)
+    run(tmp_path, spec=small_spec(unit=2))
+    assert collected(tmp_path) == collected(whole[0])
+    events = [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
+    assert events == ["start", "unit", "unit", "stopped", "start", *["unit"] * 5, "done"]
+
+
+def test_damaged_files_are_set_aside_reported_and_computed_again(tmp_path, whole):
+    run(tmp_path)
+    flipped, cut, *_ = unit_files(tmp_path)
+    content = bytearray((tmp_path / "units" / flipped).read_bytes())
+    content[-3] ^= 1
+    (tmp_path / "units" / flipped).write_bytes(content)
+    os.truncate(tmp_path / "units" / cut, 100)
+    (tmp_path / "units" / "notes.txt").write_text("hello")
+    found = sweep.load(tmp_path)
+    assert len(found.rejected) == 3 and found.missing > 0
+    outcome = run(tmp_path)
+    assert {name for name, _ in outcome.rejected} == {flipped, cut, "notes.txt"}
+    assert outcome.units == outcome.done == 2
+    assert sorted(os.listdir(tmp_path / "rejected")) == sorted([flipped, cut, "notes.txt"])
+    assert collected(tmp_path) == collected(whole[0])
+    assert unit_files(tmp_path) == unit_files(whole[0])
+
+
+def test_results_of_other_sweeps_and_doubles_are_not_mixed_in(tmp_path, whole):
+    run(tmp_path / "other", spec=small_spec(seed=1))
+    run(tmp_path / "sizes", spec=small_spec(unit=4))
+    run(tmp_path / "here")
+    for source in ("other", "sizes"):
+        for name in unit_files(tmp_path / source):
+            os.replace(tmp_path / source / "units" / name, tmp_path / "here" / "units" / name)
+    before = collected(whole[0])
+    outcome = run(tmp_path / "here")
+    assert any("belongs to another sweep" in reason for _, reason in outcome.rejected)
+    assert any("holds too" in reason for _, reason in outcome.rejected)
+    assert collected(tmp_path / "here") == before
+
+
+def test_a_damaged_spec_is_set_aside_and_written_again(tmp_path, whole):
+    run(tmp_path)
+    content = (tmp_path / "spec.json").read_bytes()
+    (tmp_path / "spec.json").write_bytes(content.replace(b"small", b"smell"))
+    with pytest.raises(ValueError, match=r"spec.json is damaged"):
+        sweep.load(tmp_path)
+    outcome = run(tmp_path)
+    assert [name for name, _ in outcome.rejected] == ["spec.json"] and outcome.units == 0
+    assert collected(tmp_path) == collected(whole[0])
+
+
+def test_the_second_of_two_sweeps_says_who_has_the_directory(tmp_path, whole):
+    def engine(units):
+        with pytest.raises(sweep.Busy, match=f"being written by process {os.getpid()} on "):
+            run(tmp_path)
+        return pretend(units)
+
+    run(tmp_path, engine=engine)
+    assert_same(tmp_path, whole[0])
+
+
+def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path):
+    (tmp_path / "thesis.tex").write_text("important")
+    with pytest.raises(sweep.SpecError, match=r"holds no sweep but 'thesis.tex'"):
+        run(tmp_path)
+    assert os.listdir(tmp_path) == ["thesis.tex"]
+    with pytest.raises(sweep.SpecError, match=r"it has no spec.json"):
+        sweep.load(tmp_path)
+
+
+def test_an_engine_that_gives_up_leaves_the_sweep_incomplete(tmp_path):
+    outcome = run(tmp_path, engine=lambda units: list(pretend(units))[:-1])
+    assert not outcome.complete and outcome.done == 5
+    assert sweep.load(tmp_path).missing == 1
