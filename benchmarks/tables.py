@@ -16,7 +16,12 @@ def show(rows: list[dict], file: Path | None = None, **facts) -> None:
     for line in cells:
         print("  ".join(cell.rjust(width) for cell, width in zip(line, widths, strict=True)))
     if file:
-        file.write_text(json.dumps({"machine": machine() | facts, "rows": rows}, indent=1) + "\n")
+        write(rows, file, **facts)
+
+
+def write(rows: list[dict], file: Path, **facts) -> None:
+    """Rows as JSON, with machine and versions."""
+    file.write_text(json.dumps({"machine": machine() | facts, "rows": rows}, indent=1) + "\n")
 
 
 def machine() -> dict:

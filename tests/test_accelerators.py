@@ -18,6 +18,8 @@ POLICIES = {
     "rgp_ts, optimistic": lambda: jb.policies.rgp_ts(*SHAPE, planner=jb.planners.optimistic(2, 20)),
     "ucb_z": lambda: jb.policies.ucb_z(K, Z_MAX, NOISE, horizon=HORIZON),
     "rgp_ts, learning": lambda: jb.policies.rgp_ts(*SHAPE, learn=3),
+    "rgp_pointwise": lambda: jb.policies.rgp_pointwise(*SHAPE, planner=jb.planners.subset(2)),
+    "recommended": lambda: jb.policies.recommended(*SHAPE, horizon=HORIZON),
     "rogue_ucb_tuned": lambda: jb.policies.rogue_ucb_tuned("gamma", K, Z_MAX, NOISE),
     "oracle": lambda: jb.policies.oracle(K, Z_MAX, planner=jb.planners.subset(2)),
     "random": lambda: jb.policies.random(K),

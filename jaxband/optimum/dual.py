@@ -96,6 +96,21 @@ def at_price(curves: Array, price: Array) -> DualBound:
     return DualBound(price + jnp.sum(gains), price, gains, relative_values)
 
 
+def end_values(curves: Array, price: Array, *, width: float = 0.03, looks: int = 5) -> Array:
+    """What rests are worth to a planner after its window, [K, G]: relative values averaged over prices near `price`.
+
+    At the best price itself some arms are indifferent between two periods, and a planner that goes by their relative
+    values cannot tell when to play them. The mean over prices within a share `width` of the curves' range can.
+
+    >>> curves = jnp.asarray([[0.0, 0.9, 1.0], [0.3, 0.4, 0.4]])
+    >>> end_values(curves, dual_bound(curves).price).shape
+    (2, 3)
+    """
+    reach = width * (jnp.max(curves) - jnp.min(curves))
+    prices = price + reach * jnp.asarray(np.linspace(-1.0, 1.0, looks), curves.dtype)
+    return jnp.mean(jax.vmap(lambda p: at_price(curves, p).relative_values)(prices), axis=0)
+
+
 def certificate(bound: DualBound, z_init: Array, horizon: Array) -> Array:
     """The total expected reward that no policy exceeds over `horizon` rounds from rests z_init [K].
 

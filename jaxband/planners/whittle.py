@@ -47,7 +47,7 @@ def indices(curves: Array) -> Array:
     num_points = curves.shape[1]
     rests = np.arange(num_points)
     ahead = rests[None, :] - rests[:, None]  # [z, y]
-    slopes = (curves[:, None, :] - curves[:, :, None]) / jnp.asarray(np.maximum(ahead, 1), curves.dtype)
-    steepest = jnp.max(jnp.where(jnp.asarray(ahead > 0), slopes, 0.0), axis=2)  # [K, z]
+    slopes = (curves[:, None, :] - curves[:, :, None]) / jnp.asarray(np.maximum(ahead, 1), curves.dtype)[None]
+    steepest = jnp.max(jnp.where((ahead > 0)[None], slopes, 0.0), axis=2)  # [K, z]
     periods = jnp.asarray(rests + 1, curves.dtype)
     return jnp.max(curves[:, None, :] - periods[None, None, :] * steepest[:, :, None], axis=2)

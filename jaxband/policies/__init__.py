@@ -3,6 +3,7 @@
 from jaxband.policies import confidence
 from jaxband.policies.baselines import random, round_robin
 from jaxband.policies.oracle import oracle
+from jaxband.policies.recommended import recommended
 from jaxband.policies.rgp_pointwise import rgp_pointwise
 from jaxband.policies.rgp_ts import rgp_ts
 from jaxband.policies.rgp_ucb import rgp_ucb
@@ -13,6 +14,7 @@ __all__ = [
     "confidence",
     "oracle",
     "random",
+    "recommended",
     "rgp_pointwise",
     "rgp_ts",
     "rgp_ucb",

@@ -1,7 +1,7 @@
 """Oracles that know the curves: greedy for d = 1, else the best d-step sequence, planned again after `commit` plays.
 
-With end values a plan also counts what the rests are worth that it leaves behind (`optimum`): the price of a play, and
-with it the relative values of rests, are found once, as the curves do not change.
+With end values a plan also counts what the rests are worth that it leaves behind (`optimum.end_values`); they are found
+once, as the curves do not change.
 """
 
 import inspect
@@ -39,7 +39,7 @@ def oracle(
 
 class Known(NamedTuple):
     curves: Array  # [K, G]
-    relative_values: Array  # [K, G]; of rests, at the best price; zero without end values
+    end_values: Array  # [K, G]; what rests are worth after a plan; zero without end values
 
 
 @record("planner", "commit", "end_values", "num_arms", "z_max")
@@ -61,11 +61,13 @@ class Oracle:
         return Known(nothing, nothing)
 
     def inform(self, state: Known, curves: Array) -> Known:
-        return Known(curves, optimum.dual_bound(curves).relative_values if self.end_values else state.relative_values)
+        if not self.end_values:
+            return Known(curves, state.end_values)
+        return Known(curves, optimum.end_values(curves, optimum.dual_bound(curves).price))
 
     def propose(self, key: Array, state: Known, z: Array, t: Array) -> Plan:
         if self.end_values:
-            return self.planner.plan(state.curves, z, end_values=state.relative_values)
+            return self.planner.plan(state.curves, z, end_values=state.end_values)
         return self.planner.plan(state.curves, z)
 
     def plan(self, key: Array, state: Known, z: Array, t: Array) -> Array:

@@ -1,9 +1,9 @@
 """Pointwise optimism: plan on the curves mean + β_t · sd, as if they were known, and count what is left afterwards.
 
 Every point of every curve is taken to be as good as it may well be. Unlike the bound η + α ς of a whole plan this is
-additive, so that the subset planner is exact at any depth; and replanned after every play, with the relative values of
-rests at the best price for the posterior mean as end values (`optimum`), a few steps of lookahead are close to the
-full-horizon optimum for such curves.
+additive, so that the subset planner is exact at any depth. Replanned after every play, with end values at the best
+price for the same optimistic curves (`optimum.end_values`), a few steps of lookahead are close to the full-horizon
+optimum for such curves.
 """
 
 from collections.abc import Sequence
@@ -30,15 +30,15 @@ def rgp_pointwise(
     planner: Planner | None = None,
     commit: int | None = 1,
     learn: int | None = None,
-    beta: float = 2.0,
+    beta: float = 2.3,
     horizon: int | None = None,
     end_values: bool = True,
     warm_up: int = 0,
 ) -> "RgpPointwise | Learning":
     """Optimism of `beta` standard deviations at every point; `planner` sets how far ahead (default: subset, d = 3).
 
-    If the `horizon` is known, optimism fades in its last part: β_t = β √(1 − t/T), as what is learned then can be
-    used less and less. The other options are those of `rgp_ucb`.
+    If the `horizon` T is known, optimism fades, β_t = β (1 − t/T): what is learned late can be used but a few times.
+    The other options are those of `rgp_ucb`.
 
     >>> from jaxband.kernels import SquaredExponential
     >>> rgp_pointwise(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1).depth
@@ -70,9 +70,9 @@ class RgpPointwise(GaussianPolicy):
 
     def propose(self, key: Array, state: Posterior, z: Array, t: Array) -> Plan:
         left = jnp.maximum(1.0 - self.fade * jnp.asarray(t, dtype=float), 0.0)
-        curves = state.mean + self.beta * jnp.sqrt(left) * jnp.sqrt(state.variance)
+        curves = state.mean + self.beta * left * jnp.sqrt(state.variance)
         if not self.end_values:
             return self.planner.plan(curves, z)
-        worth = optimum.dual_bound(state.mean).relative_values
+        worth = optimum.end_values(curves, optimum.dual_bound(curves).price)
         points, ends = windows.reach(curves, z, self.depth), windows.end_points(worth, z, self.depth)
         return self.planner.plan_points(points, ends=ends)

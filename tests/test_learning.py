@@ -1,0 +1,119 @@
+"""Policies that learn lengthscale and variance as they play, and what their evidence is."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxband as jb
+from jaxband import posterior
+from jaxband.planners import subset
+from jaxband.policies.learning import STEPS_PER_OCTAVE
+
+KERNEL, K, Z_MAX, NOISE = jb.kernels.SquaredExponential(4.0), 5, 20, 0.1
+
+
+@pytest.fixture
+def float64():
+    with jax.enable_x64(True):
+        yield
+
+
+def observations(seed, number, kernel=KERNEL):
+    rng = np.random.default_rng(seed)
+    arm, z = rng.integers(0, K, number), rng.integers(0, Z_MAX + 1, number)
+    curves = np.asarray(jb.recovery.gp(jax.random.key(seed), kernel, K, Z_MAX), float)
+    return arm, z, curves[arm, z] + NOISE * rng.normal(size=number)
+
+
+def test_the_posteriors_evidence_is_the_marginal_likelihood(float64):
+    """Up to a number that depends on the data alone: differences between kernels are equal."""
+    arm, z, reward = observations(0, 200)
+    data = jb.fit.summarise(arm, z, reward, K, Z_MAX)
+    kernels = [KERNEL, jb.kernels.SquaredExponential(1.5), jb.kernels.Matern(1.5, 3.0, 0.5), jb.kernels.Constant(2.0)]
+    ours, theirs = [], []
+    for kernel in kernels:
+        known = posterior.condition(posterior.prior(kernel, K, Z_MAX), arm, z, reward, NOISE)
+        ours.append(float(posterior.evidence(known, NOISE)))
+        theirs.append(float(jb.fit.log_marginal_likelihood(kernel, data, NOISE)))
+    np.testing.assert_allclose(np.diff(ours), np.diff(theirs), atol=1e-6)
+
+
+@pytest.mark.parametrize("wrong", [0.25, 4.0])
+def test_a_wrong_lengthscale_is_found(wrong):
+    """From a start four times off, the stretch found is within a factor of 1.5 (one step is 1.41) of the right one."""
+    policy = jb.policies.rgp_ts(jb.kernels.SquaredExponential(4.0 * wrong), K, Z_MAX, NOISE, learn=10)
+    state = policy.init(jax.random.key(0))
+    arm, z, reward = observations(1, 300)
+    known = posterior.condition(state.posterior, arm, z, np.float32(reward), NOISE)
+    state = state._replace(posterior=known)
+    relearn = jax.jit(policy.relearn)
+    for _ in range(10):
+        state = relearn(state)
+    assert policy.stretch(state) * wrong == pytest.approx(1.0, rel=0.5)
+    right = posterior.condition(posterior.prior(KERNEL, K, Z_MAX), arm, z, np.float32(reward), NOISE)
+    np.testing.assert_allclose(state.posterior.mean, right.mean, atol=0.1)
+
+
+def test_learning_earns_more_than_a_wrong_kernel():
+    """Curves with l = 4, a policy that starts from l = 16: it is better in more than 70 % of 96 problems.
+
+    If it were no better at all, that would happen less than once in 10,000 times. (A mean is no good: a kernel that is
+    wrong now and then loses everything.)
+    """
+    problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, K, Z_MAX), noise=NOISE)
+    wrong = jb.kernels.SquaredExponential(16.0)
+    fixed, learned = (
+        jb.monte_carlo(
+            jb.policies.rgp_ts(wrong, K, Z_MAX, NOISE, planner=subset(3), learn=learn),
+            problem,
+            horizon=400,
+            replications=96,
+            lookahead=1,
+        )
+        for learn in (None, 5)
+    )
+    assert np.mean(learned.expected_reward > fixed.expected_reward) > 0.7
+
+
+def test_a_policy_that_learns_shows_what_it_learned():
+    policy = jb.policies.rgp_ucb(KERNEL, 2, 5, NOISE, learn=3)
+    problem = jb.Problem([[0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]], noise=NOISE)
+    run = jb.simulate(policy, problem, jax.random.key(0), 60)
+    assert run.state.posterior.counts.sum() == 60
+    assert policy.stretch(run.state) == pytest.approx(2.0 ** (float(run.state.stretch) / STEPS_PER_OCTAVE))
+    assert 0.0 < policy.variance_factor(run.state) < 10.0
+
+
+def test_learning_leaves_the_rest_of_a_policy_alone():
+    plain = jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, planner=subset(3), commit=2)
+    learner = jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, planner=subset(3), commit=2, learn=50)
+    for name in ("num_arms", "z_max", "depth", "commit", "warm_up", "planner"):
+        assert getattr(plain, name) == getattr(learner, name)
+    problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, 4, Z_MAX), noise=NOISE)
+    runs = [jb.simulate(policy, problem, jax.random.key(1), 20) for policy in (plain, learner)]  # before it learns
+    assert runs[0].arms.shape == runs[1].arms.shape
+    with pytest.raises(ValueError, match="learn must be >= 1"):
+        jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, learn=0)
+
+
+def test_arms_that_recover_at_different_rests_and_a_z_max_that_is_only_a_bound():
+    """A policy told each arm's own z_max, and one told an upper bound for all, both learn the extended curves."""
+    own = [3, 8, 12]
+    curves = jb.recovery.extend(jb.recovery.gp(jax.random.key(0), KERNEL, 3, 12), own)
+    problem = jb.Problem(curves, noise=NOISE)
+    wider = jb.Problem(np.pad(np.asarray(curves), ((0, 0), (0, 8)), mode="edge"), noise=NOISE)
+    told = jb.monte_carlo(
+        jb.policies.recommended(KERNEL, 3, own, NOISE, 1000), problem, horizon=1000, replications=32, lookahead=1
+    )
+    bounded = jb.monte_carlo(
+        jb.policies.recommended(KERNEL, 3, 20, NOISE, 1000), wider, horizon=1000, replications=32, lookahead=1
+    )
+    best = jb.monte_carlo(
+        jb.policies.oracle(3, 12, planner=subset(4), commit=1, end_values=True),
+        problem,
+        horizon=1000,
+        replications=2,
+        lookahead=1,
+    )
+    assert told.expected_reward.mean() > 0.9 * best.expected_reward.mean()
+    assert bounded.expected_reward.mean() > 0.9 * best.expected_reward.mean()
