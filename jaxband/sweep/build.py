@@ -20,6 +20,8 @@ def policy(cell: dict) -> Policy:
             )
         case "rgp_ts":
             return policies.rgp_ts(_kernel(cell), num_arms, z_max, cell["policy_noise"], **planned, **gaussian)
+        case "recommended":
+            return policies.recommended(_kernel(cell), num_arms, z_max, cell["policy_noise"], cell["horizon"])
         case "ucb_z":
             return policies.ucb_z(num_arms, z_max, cell["policy_noise"], horizon=cell["horizon"])
         case "oracle":

@@ -72,6 +72,7 @@ GAUSSIAN = ("kernel", "planner", "commit", "policy_noise", "noisy_variance", "wa
 POLICY_USES = {
     "rgp_ucb": (*GAUSSIAN, "alpha", "alpha_scale"),
     "rgp_ts": GAUSSIAN,
+    "recommended": ("kernel", "policy_noise"),
     "ucb_z": ("policy_noise",),
     "oracle": ("planner", "commit"),
     "random": (),

@@ -1,0 +1,64 @@
+"""What is learning the kernel worth? Reward with a lengthscale four times wrong, the right one, and a learned one.
+
+    python benchmarks/learning.py [--replications 64] [--json FILE]
+
+3RGP-TS, K = 10, z_max = 30, noise 0.1, T = 1,000; `learn=5`, that is after every 15 rounds. "Right" is l = 4 for curves
+drawn from a squared exponential with l = 4, and l = 5, the paper's, for its logistic and gamma curves. The last column
+is the share of what the wrong kernel loses that learning wins back, where there is a loss.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+import numpy as np
+import tables
+
+import jaxband as jb
+from jaxband.experiments import paper
+
+ARMS, Z_MAX, NOISE, HORIZON, LEARN = 10, 30, 0.1, 1000, 5
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--replications", type=int, default=64)
+    parser.add_argument("--json", type=Path)
+    arguments = parser.parse_args()
+    rows = []
+    for setting, right in (("gp", 4.0), ("logistic", 5.0), ("gamma", 5.0)):
+        best = reward(setting, right, None, arguments.replications)
+        for start in (right / 4, right * 4):
+            wrong, learned = (reward(setting, start, learn, arguments.replications) for learn in (None, LEARN))
+            loss, back = best - wrong, learned - wrong
+            rows.append(
+                {
+                    "curves": setting,
+                    "start from l": start,
+                    "fixed wrong": wrong.mean(),
+                    "fixed right": best.mean(),
+                    "learned": learned.mean(),
+                    "loss": f"{loss.mean():.1f} ± {standard_error(loss):.1f}",
+                    "won back": f"{back.mean():.1f} ± {standard_error(back):.1f}",
+                    "share": back.mean() / loss.mean() if loss.mean() > 2 * standard_error(loss) else None,
+                }
+            )
+            print(rows[-1], file=sys.stderr)
+    tables.show(rows, arguments.json, replications=arguments.replications)
+
+
+def reward(setting: str, lengthscale: float, learn: int | None, replications: int) -> np.ndarray:
+    truth = jb.kernels.SquaredExponential(4.0)
+    curves = (lambda key: jb.recovery.gp(key, truth, ARMS, Z_MAX)) if setting == "gp" else paper.curves(setting)
+    kernel = jb.kernels.SquaredExponential(lengthscale)
+    policy = jb.policies.rgp_ts(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.subset(3), learn=learn)
+    problem = jb.Problem(curves, noise=NOISE)
+    return jb.monte_carlo(policy, problem, horizon=HORIZON, replications=replications, lookahead=1).expected_reward
+
+
+def standard_error(values: np.ndarray) -> float:
+    return float(values.std(ddof=1) / np.sqrt(len(values)))
+
+
+if __name__ == "__main__":
+    main()
