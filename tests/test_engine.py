@@ -140,15 +140,24 @@ def test_jax_that_runs_already_is_used_and_one_warning_says_so():
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for children")
 def test_an_interrupt_ends_a_long_run_within_a_chunk():
-    code = (
-        RUN + "\nprint('ready', flush=True)\ntry:\n    jb.monte_carlo(jb.policies.rgp_ts(kernel, 5, 20, 0.1), problem, "
-    )
-    code += "horizon=30, replications=500_000_000)\nexcept KeyboardInterrupt:\n    print('interrupted', flush=True)"
+    code = f"""
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)  # also if we were told to ignore it
+{RUN}
+print("ready", flush=True)
+try:
+    jb.monte_carlo(jb.policies.rgp_ts(kernel, 5, 20, 0.1), problem, horizon=30, replications=500_000_000)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert child.stdout.readline() == "ready\n"
     time.sleep(1.0)
     child.send_signal(signal.SIGINT)
-    out, _ = child.communicate(timeout=60)
+    try:
+        out, _ = child.communicate(timeout=60)
+    finally:
+        child.kill()
     assert out == "interrupted\n" and child.returncode == 0
 
 

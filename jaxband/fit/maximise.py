@@ -5,12 +5,11 @@ Several starts run side by side. Standard errors are those of the numbers s of `
 """
 
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 from jax import Array
 
 from jaxband import checks
@@ -22,7 +21,6 @@ AT_BOUND = 0.97  # of the searched range
 SHORTEST_STEP = 1e-10  # the search ends where shorter ones would be tried
 ROUNDING = 1e-13  # of the evidence
 SMALL_GRADIENT = 1e-4  # of ln p, per unit of s: no more than 1e-8 of ln p is left where a standard error is below 1
-LBFGS = optax.scale_by_lbfgs()
 # Compiles in two thirds of the time, and runs faster than fully optimised code.
 compiled = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 1})
 
@@ -112,7 +110,7 @@ class Climb(NamedTuple):
     gradient: Array  # [P]
     direction: Array  # [P]; of the next step
     length: Array  # of the next step, in directions
-    memory: optax.OptState  # what L-BFGS knows of the curvature
+    memory: Any  # what L-BFGS knows of the curvature
     count: Array  # of evaluations
 
 
@@ -148,22 +146,29 @@ def _search(space: Space, data: Data, start: Array, max_steps: Array) -> tuple[A
         gradient=jnp.ones_like(start),
         direction=jnp.zeros_like(start),
         length=1.0,
-        memory=LBFGS.init(start),
+        memory=_lbfgs().init(start),
         count=0,
     )
     found = jax.lax.while_loop(unfinished, turn, nowhere)
     return space.inside(found.u), -found.value
 
 
-def _descend(climb: Climb, u: Array, gradient: Array) -> tuple[Array, optax.OptState]:
+@functools.cache
+def _lbfgs():
+    import optax  # not needed to import jaxband, and slow to import
+
+    return optax.scale_by_lbfgs()
+
+
+def _descend(climb: Climb, u: Array, gradient: Array) -> tuple[Array, Any]:
     """The direction from u, and what L-BFGS then knows; all is forgotten where −ln p does not curve upwards.
 
     Then a step of length 1 is tried, however small the gradient, so that plateaus are crossed.
     """
     convex = jnp.sum((u - climb.u) * (gradient - climb.gradient)) > 0
-    memory = jax.tree.map(functools.partial(jnp.where, convex), climb.memory, LBFGS.init(u))
+    memory = jax.tree.map(functools.partial(jnp.where, convex), climb.memory, _lbfgs().init(u))
     with jax.numpy_dtype_promotion("standard"):  # optax mixes int32 and int64
-        ascent, memory = LBFGS.update(gradient, memory, u)
+        ascent, memory = _lbfgs().update(gradient, memory, u)
     steepest = gradient / jnp.maximum(jnp.sqrt(jnp.sum(gradient**2)), jnp.finfo(gradient.dtype).tiny)
     return -jnp.where(convex, ascent, steepest), memory
 
