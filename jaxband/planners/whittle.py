@@ -21,7 +21,7 @@ from jaxband.planners.exhaustive import best_arm
 def whittle() -> "Whittle":
     """A planner of one play: the arm of largest index.
 
-    >>> whittle().plan(curves=[[0.0, 0.9, 1.0], [0.6, 0.7, 0.7]], z=[1, 2]).arms.tolist()
+    >>> whittle().plan(curves=[[0.0, 0.9, 1.0], [0.6, 0.7, 0.7]], z=[2, 2]).arms.tolist()
     [0]
     """
     return Whittle()
