@@ -54,7 +54,7 @@ def test_plots_are_written_whole(table1):
 
 def test_json_is_one_document_and_nothing_else(tmp_path, capsys):
     options = ["--replications", "2", "--protocol", "published", "--out", str(tmp_path), "--json", "--no-plots"]
-    assert cli.main(["reproduce", "table1", *options]) == 0
+    assert cli.main(["reproduce", "lengthscales", *options]) == 0
     printed = capsys.readouterr().out
     assert json.loads(printed) == json.loads((tmp_path / "results.json").read_text())
     assert not list(tmp_path.glob("*.png"))
@@ -85,7 +85,7 @@ def test_unknown_protocol_is_refused(capsys):
 def test_an_output_directory_that_cannot_be_made_is_reported(tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     options = ["--replications", "2", "--protocol", "published", "--no-plots", "--out", str(tmp_path / "file" / "out")]
-    assert cli.main(["reproduce", "table1", *options]) == 2
+    assert cli.main(["reproduce", "lengthscales", *options]) == 2
     assert "file" in capsys.readouterr().err
 
 
