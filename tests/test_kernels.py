@@ -10,7 +10,18 @@ import pytest
 import reference
 
 from jaxband import kernels
-from jaxband.kernels import Constant, Kernel, Linear, Matern, Periodic, Product, SquaredExponential, Sum, gram
+from jaxband.kernels import (
+    Constant,
+    Kernel,
+    Linear,
+    Matern,
+    Periodic,
+    Product,
+    SquaredExponential,
+    Stretched,
+    Sum,
+    gram,
+)
 from jaxband.kernels.base import exact_gram
 
 SMOOTH, ROUGH, WAVE, LINE = SquaredExponential(3.0, 2.0), Matern(0.5, 4.0), Periodic(7.0, 1.5), Linear(0.1, 5.0)
@@ -57,6 +68,10 @@ NESTED = {
     "((a + b) c + d) a": (
         ((SMOOTH + ROUGH) * WAVE + LINE) * SMOOTH,
         lambda x, y: ((smooth(x, y) + rough(x, y)) * wave(x, y) + line(x, y)) * smooth(x, y),
+    ),
+    "(a + b) stretched": (
+        Stretched(SMOOTH + WAVE, 2.5),
+        lambda x, y: smooth(x / 2.5, y / 2.5) + wave(x / 2.5, y / 2.5),
     ),
     "2 a": (2.0 * SMOOTH, lambda x, y: 2.0 * smooth(x, y)),
     "a 2": (SMOOTH * 2, lambda x, y: 2.0 * smooth(x, y)),
