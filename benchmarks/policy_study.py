@@ -1,6 +1,6 @@
 """Which policy should one run? The share of the dual bound that every policy of the library earns.
 
-    python benchmarks/policy_study.py [--replications 256] [--horizon 1000] [--json FILE] [--plot FILE]
+    python benchmarks/policy_study.py [--replications 256] [--horizon 1000] [--seed 0] [--json FILE] [--plot FILE]
 
 Curves from squared exponentials (a new draw per replication, the policy's kernel being the right one) and the paper's
 logistic and gamma curves (kernel with l = 5), z_max = 30, noise 0.1. A share is the ratio of the mean expected reward
@@ -69,12 +69,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--replications", type=int, default=256)
     parser.add_argument("--horizon", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     rows = {}
     for name in CLASSES:
-        for policy, result in run(name, arguments.horizon, arguments.replications):
+        for policy, result in run(name, arguments.horizon, arguments.replications, arguments.seed):
             row = rows.setdefault(policy, {"policy": policy} | dict.fromkeys(CLASSES))
             row[name] = result
             print(f"{name}: {policy.strip()} {result['share']:.3f}", file=sys.stderr)
@@ -84,18 +85,18 @@ def main() -> None:
     print("difference to 3RGP-TS, in shares, paired")
     tables.show([{k: cell(v, "difference") for k, v in row.items()} for row in rows.values()])
     if arguments.json:
-        facts = {"horizon": arguments.horizon, "replications": arguments.replications}
+        facts = {"horizon": arguments.horizon, "replications": arguments.replications, "seed": arguments.seed}
         tables.write(list(rows.values()), arguments.json, **facts)
     if arguments.plot:
         arguments.plot.write_bytes(picture(rows, arguments.horizon))
 
 
-def run(name: str, horizon: int, replications: int):
+def run(name: str, horizon: int, replications: int, seed: int):
     lengthscale, arms = CLASSES[name]
     kernel = jb.kernels.SquaredExponential(5.0 if lengthscale is None else lengthscale)
     curves = paper.curves(name) if lengthscale is None else lambda key: jb.recovery.gp(key, kernel, arms, Z_MAX)
     problem = jb.Problem(curves, noise=NOISE)
-    options = {"horizon": horizon, "replications": replications, "lookahead": 1, "certificate": True}
+    options = {"horizon": horizon, "replications": replications, "seed": seed, "lookahead": 1, "certificate": True}
     chosen = policies(kernel, arms, horizon, name)
     results = {"3RGP-TS": jb.monte_carlo(chosen["3RGP-TS"], problem, **options)}
     for policy, played in chosen.items():
