@@ -91,7 +91,7 @@ def random_histories(family, number, seed=0):
 
 @functools.cache
 def solved(family, number):
-    """Our fits [n, 3] (as θ) and indices [n] of random histories."""
+    """Our fits [n, 3] and most favourable parameters [n, 3] (as θ), and indices [n], of random histories."""
     counts, sums, z, t = random_histories(family, number)
     policy = jb.policies.rogue_ucb_tuned(family, 1, Z_MAX, NOISE)
 
@@ -100,17 +100,19 @@ def solved(family, number):
         log_t = jax.numpy.log(t.astype(counts.dtype))
         heights = policy.admissible_heights(counts, x, log_t[None])
         state = rogue.History(counts[None], sums[None], x[None], log_t[None], jax.numpy.stack([heights, heights]))
-        return x, policy.indices(state, z[None], t - 1)[0]
+        most, index = policy.most_favourable(state, z[None], t - 1)
+        return x, most[0], index[0]
 
-    x, index = jax.jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
+    x, most, index = jax.jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
     low, high = np.array(BOUNDS[family]).T
-    return low + np.asarray(x, float) * (high - low), np.asarray(index, float)
+    fits, best = (low + np.asarray(place, float) * (high - low) for place in (x, most))
+    return fits, best, np.asarray(index, float)
 
 
 @pytest.mark.parametrize("family", BOUNDS)
 def test_fits_are_as_good_as_scipys(family, number=21):
     counts, sums, _, _ = random_histories(family, number)
-    ours, _ = solved(family, number)
+    ours, _, _ = solved(family, number)
     rng = np.random.default_rng(1)
     low, high = np.array(BOUNDS[family]).T
     for n, total, theta in zip(counts, sums, ours, strict=True):
@@ -129,7 +131,7 @@ def test_fits_are_as_good_as_scipys(family, number=21):
 def test_indices_against_slsqp_from_many_starts(family, number=21):
     """The admissible set falls into pieces; neither method always finds the best one, and SLSQP misses more."""
     counts, _, z, t = random_histories(family, number)
-    fits, indices = solved(family, number)
+    fits, _, indices = solved(family, number)
     rng = np.random.default_rng(2)
     low, high = np.array(BOUNDS[family]).T
     ahead = []
@@ -143,12 +145,17 @@ def test_indices_against_slsqp_from_many_starts(family, number=21):
 
 @pytest.mark.parametrize("family", BOUNDS)
 def test_indices_are_attained_by_admissible_parameters(family, number=21):
-    """No index is larger than what SLSQP finds without the constraint, nor smaller than the fit's own value."""
-    _, _, z, _ = random_histories(family, number)
-    fits, indices = solved(family, number)
-    highest = {"logistic": 1.0, "gamma": 1.0, "exponential": 1.0}[family]
-    own = np.array([curve(family, fit)[rest] for fit, rest in zip(fits, z, strict=True)])
-    assert (indices <= highest + 1e-5).all() and (indices >= own - 1e-5).all()
+    """The θ found is within its bounds, satisfies the constraint to float32, and gives the index."""
+    counts, _, z, t = random_histories(family, number)
+    fits, best, indices = solved(family, number)
+    low, high = np.array(BOUNDS[family]).T
+    assert (best >= low - 1e-5).all() and (best <= high + 1e-5).all()
+    for i in range(number):
+        assert curve(family, best[i])[z[i]] == pytest.approx(indices[i], abs=1e-4)
+        assert indices[i] >= curve(family, fits[i])[z[i]] - 1e-4
+        difference = curve(family, best[i]) - curve(family, fits[i])
+        q = 0.5 * np.sum(counts[i] * difference**2) / NOISE**2
+        assert room(family, best[i], fits[i], counts[i], t[i]) >= -0.02 * q**2 - 1e-6
 
 
 def test_an_arm_never_played_is_as_good_as_can_be():

@@ -130,7 +130,7 @@ class RogueUcbTuned:
         def refined(arm):
             return self._refine(starts[arm], indices[arm], state.counts[arm], state.best_fit[arm], z[arm], log_t)
 
-        values = jax.vmap(refined)(likely)
+        _, values = jax.vmap(refined)(likely)
         return likely[best_arm(values).arms]
 
     def update(self, state: History, arm: Array, z: Array, reward: Array) -> History:
@@ -149,6 +149,10 @@ class RogueUcbTuned:
 
     def indices(self, state: History, z: Array, t: Array) -> Array:
         """The upper confidence of every arm at rests z [K] in round t = 0, 1, …, [K]."""
+        return self.most_favourable(state, z, t)[1]
+
+    def most_favourable(self, state: History, z: Array, t: Array) -> tuple[Array, Array]:
+        """The admissible x [K, p] at which every arm is best at its rest, and f there [K]."""
         log_t, starts, indices = self._in_table(state, z, t)
         return jax.vmap(lambda *arm: self._refine(*arm, log_t))(starts, indices, state.counts, state.best_fit, z)
 
@@ -238,9 +242,12 @@ class RogueUcbTuned:
         better = best.value > at_fit
         return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best.value, at_fit)
 
-    def _refine(self, x: Array, index: Array, counts: Array, best_fit: Array, z: Array, log_t: Array) -> Array:
-        """The largest f(θ, z) found from an admissible x by steps along f and along the bound of the admissible set.
+    def _refine(
+        self, x: Array, index: Array, counts: Array, best_fit: Array, z: Array, log_t: Array
+    ) -> tuple[Array, Array]:
+        """The x of largest f(θ, z) found from an admissible one, and f there.
 
+        Steps go along f, or along the bound of the admissible set.
         The length of a step is measured by what it would add to q, or by its share of the box where the plays say
         nothing; it grows after a success and shrinks after a failure. A trial beyond the bound is put back once.
         """
@@ -269,7 +276,7 @@ class RogueUcbTuned:
             return x, index, jnp.where(index > before, 1.5, 0.2) * length
 
         length = jnp.sqrt(2.0 * jnp.minimum(2.0 * log_t / plays, farthest))
-        return jax.lax.fori_loop(0, REFINE_STEPS, improve, (x, index, length))[1]
+        return jax.lax.fori_loop(0, REFINE_STEPS, improve, (x, index, length))[:2]
 
     def _fitted(self, counts: Array, best_fit: Array) -> Fitted:
         curve, slopes = self._curve(best_fit)
