@@ -15,6 +15,7 @@ LAYERS = [
         "devices",
         "lanes",
         "linalg",
+        "small_matrices",
         "prng",
         "compile_cache",
         "compile_clock",

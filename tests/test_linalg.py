@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxband import linalg
+from jaxband import linalg, small_matrices
 
 
 @pytest.mark.parametrize(("num_rows", "size"), [(1, 1), (5, 5), (9, 4), (51, 21)])
@@ -88,3 +88,18 @@ def test_derivatives_of_inverse_and_log_determinant_are_those_of_numpy():
         assert float(jax.grad(by_jax)(0.0)) == pytest.approx(slope, rel=1e-4)
         assert float(jax.grad(jax.grad(by_jax))(0.0)) == pytest.approx(bend, rel=1e-4)
         assert float(jax.jvp(by_jax, (0.0,), (1.0,))[1]) == pytest.approx(slope, rel=1e-4)
+
+
+def test_small_matrices_are_solved_as_numpy_does():
+    rng = np.random.default_rng(0)
+    slopes, weights, right = rng.normal(size=(4, 9)), rng.uniform(0.5, 2.0, 9), rng.normal(size=4)
+    triangle = small_matrices.with_ridge(small_matrices.products(list(jnp.asarray(slopes)), jnp.asarray(weights)), 0.1)
+    dense = (slopes * weights) @ slopes.T + 0.1 * np.eye(4)
+    solution = small_matrices.solve(small_matrices.factor(triangle), list(jnp.asarray(right)))
+    np.testing.assert_allclose(solution, np.linalg.solve(dense, right), rtol=1e-4)
+    assert small_matrices.mean(triangle) == pytest.approx(np.trace(dense) / 4, rel=1e-5)
+    free = [1.0, 0.0, 1.0, 1.0]
+    fixed = dense.copy()
+    fixed[1], fixed[:, 1], fixed[1, 1] = 0.0, 0.0, 1.0
+    held = small_matrices.solve(small_matrices.factor(small_matrices.held(triangle, free)), list(jnp.asarray(right)))
+    np.testing.assert_allclose(held, np.linalg.solve(fixed, right), rtol=1e-4)

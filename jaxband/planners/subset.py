@@ -45,9 +45,8 @@ class Subset:
 
         `end_values` [K, G] says what each arm's rest after the plan is worth, and counts too.
         """
-        curves, z = windows.inputs(z, curves=curves)
-        ends = windows.ends_or_none(end_values, curves, z, self.depth)
-        return self.plan_points(windows.reach(curves, z, self.depth), ends=ends)
+        points, ends = windows.within_reach(curves, z, self.depth, end_values)
+        return self.plan_points(points, ends=ends)
 
     def plan_points(self, points: Array, num_slots: Array | None = None, ends: Array | None = None) -> Plan:
         """The same from the points within reach [K, 2d − 1]; only the first `num_slots` slots count, if given."""

@@ -126,13 +126,15 @@ def check_points(points: Array, depth: int, ends: Array | None = None) -> None:
         checks.shape("ends", ends, (points.shape[0], depth + 1), "[K, depth + 1]")
 
 
-def ends_or_none(end_values: Array | None, curves: Array, z: Array, depth: int) -> Array | None:
-    """`end_points` of end values [K, G] that a user may have given."""
+def within_reach(curves: Array, z: Array, depth: int, end_values: Array | None) -> tuple[Array, Array | None]:
+    """The points of curves [K, G] from rests z [K], and the `end_points` if end values [K, G] are given; checked."""
+    curves, z = inputs(z, curves=curves)
+    points = reach(curves, z, depth)
     if end_values is None:
-        return None
+        return points, None
     checks.shape("end_values", end_values, curves.shape, "[K, G]")
     checks.finite("end_values", end_values)
-    return end_points(jnp.asarray(end_values, dtype=float), z, depth)
+    return points, end_points(jnp.asarray(end_values, dtype=float), z, depth)
 
 
 def check_single_play(depth: int, repeats: bool, num_arms: int) -> None:

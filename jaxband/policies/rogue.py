@@ -21,7 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks
+from jaxband import checks, small_matrices
 from jaxband.base import record
 from jaxband.planners.exhaustive import best_arm
 from jaxband.policies.gaussian import as_count, as_number
@@ -198,9 +198,11 @@ class RogueUcbTuned:
         def improve(_, x):
             values, slopes = self._curve(x)
             force = [-jnp.sum(slope * counts * (values - averages)) for slope in slopes]
-            curvature = _products(slopes, counts)
-            unit = _mean(curvature)
-            steps = [_step_within(x, _with_ridge(curvature, damping * unit), force) for damping in DAMPINGS]
+            curvature = small_matrices.products(slopes, counts)
+            unit = small_matrices.mean(curvature)
+            steps = [
+                _step_within(x, small_matrices.with_ridge(curvature, damping * unit), force) for damping in DAMPINGS
+            ]
             trials = [x, *(_clipped(x, step) for step in steps)]
             losses = [_misfit(self._values(trial)[:, None], averages, counts)[0] for trial in trials]
             return _first_of_least(losses, trials)
@@ -262,7 +264,7 @@ class RogueUcbTuned:
         def improve(_, best):
             x, index, length = best
             _, slopes = self._curve(x)
-            metric = _with_ridge(_products(slopes, fitted.weights), 2.0 * farthest)
+            metric = small_matrices.with_ridge(small_matrices.products(slopes, fitted.weights), 2.0 * farthest)
             over, outward = jax.value_and_grad(excess)(x)
             steps, back = _steps(x, metric, self._gradient_at(x, z), list(outward), over, [r * length for r in REACHES])
             before = index
@@ -281,8 +283,10 @@ class RogueUcbTuned:
     def _fitted(self, counts: Array, best_fit: Array) -> Fitted:
         curve, slopes = self._curve(best_fit)
         weights = counts / self.noise**2
-        information = _products(slopes, weights)
-        factor = _factor(_with_ridge(information, RIDGE * _mean(information) + 1e-12))
+        information = small_matrices.products(slopes, weights)
+        factor = small_matrices.factor(
+            small_matrices.with_ridge(information, RIDGE * small_matrices.mean(information) + 1e-12)
+        )
         return Fitted(weights, curve, factor, jnp.maximum(jnp.sum(counts), 1.0))
 
     def _needed(self, fitted: Fitted, values: Array, slopes: list[Array]) -> Array:
@@ -298,7 +302,7 @@ class RogueUcbTuned:
 
     def _spread(self, fitted: Fitted, gradient: list[Array]) -> Array:
         """min(η/4, S)."""
-        spread = _dot(gradient, _solve(fitted.factor, gradient)) / fitted.num_plays**2
+        spread = small_matrices.dot(gradient, small_matrices.solve(fitted.factor, gradient)) / fitted.num_plays**2
         return jnp.clip(spread, 1e-30, self.largest_divergence / 4.0)
 
     def _curve(self, x: Array) -> tuple[Array, list[Array]]:
@@ -362,60 +366,6 @@ def _first_of_least(losses: list[Array], choices: list[Array]) -> Array:
     return chosen
 
 
-# Matrices of p parameters are lists of scalars: under `vmap` every entry is a vector over arms and replications.
-
-
-def _products(slopes: list[Array], weights: Array) -> list[list[Array]]:
-    """The lower triangle of Σ_z weight · slope slopeᵀ."""
-    return [[jnp.sum(weights * a * b) for b in slopes[: i + 1]] for i, a in enumerate(slopes)]
-
-
-def _mean(matrix: list[list[Array]]) -> Array:
-    """Of the diagonal."""
-    return sum(row[-1] for row in matrix) / len(matrix)
-
-
-def _with_ridge(matrix: list[list[Array]], ridge: Array) -> list[list[Array]]:
-    return [[*row[:-1], row[-1] + ridge] for row in matrix]
-
-
-def _dot(left: list[Array], right: list[Array]) -> Array:
-    return sum(a * b for a, b in zip(left, right, strict=True))
-
-
-def _factor(matrix: list[list[Array]]) -> list[list[Array]]:
-    """Cholesky's lower triangle, with the reciprocals of its diagonal on the diagonal."""
-    factor = []
-    for i, row in enumerate(matrix):
-        new = []
-        for j in range(i):
-            new.append((row[j] - _dot(new[:j], factor[j][:j])) * factor[j][j])
-        new.append(jax.lax.rsqrt(jnp.maximum(row[i] - _dot(new, new), 1e-12 * row[i] + 1e-30)))
-        factor.append(new)
-    return factor
-
-
-def _solve(factor: list[list[Array]], right: list[Array]) -> list[Array]:
-    """matrix⁻¹ right from its factor."""
-    size = len(factor)
-    half = []
-    for i in range(size):
-        half.append((right[i] - _dot(factor[i][:i], half)) * factor[i][i])
-    solution = [None] * size
-    for i in reversed(range(size)):
-        below = sum(factor[j][i] * solution[j] for j in range(i + 1, size))
-        solution[i] = (half[i] - below) * factor[i][i]
-    return solution
-
-
-def _held(matrix: list[list[Array]], free: list[Array]) -> list[list[Array]]:
-    """`matrix` with the rows and columns of parameters that are not free replaced by the identity's."""
-    return [
-        [entry * free[i] * free[j] + (1.0 - free[i] if i == j else 0.0) for j, entry in enumerate(row)]
-        for i, row in enumerate(matrix)
-    ]
-
-
 def _still_free(x: Array, step: list[Array], free: list[Array]) -> list[Array]:
     """Parameters at a bound that the step would leave are held fast."""
     leaves = [((x[i] <= 0.0) & (s < 0.0)) | ((x[i] >= 1.0) & (s > 0.0)) for i, s in enumerate(step)]
@@ -426,7 +376,10 @@ def _step_within(x: Array, curvature: list[list[Array]], force: list[Array]) -> 
     """curvature⁻¹ force, within the bounds to first order."""
     free = [jnp.ones(())] * len(force)
     for _ in range(len(force)):
-        step = _solve(_factor(_held(curvature, free)), [a * b for a, b in zip(force, free, strict=True)])
+        step = small_matrices.solve(
+            small_matrices.factor(small_matrices.held(curvature, free)),
+            [a * b for a, b in zip(force, free, strict=True)],
+        )
         free = _still_free(x, step, free)
     return [a * b for a, b in zip(step, free, strict=True)]
 
@@ -435,10 +388,14 @@ def _steps(x, metric, uphill, outward, over, lengths) -> tuple[list[list[Array]]
     """Steps of given lengths that gain most while over + outward·δ ≤ 0; and the way back, per unit of excess."""
     free = [jnp.ones(())] * len(uphill)
     for attempt in range(len(uphill)):
-        factor = _factor(_held(metric, free))
+        factor = small_matrices.factor(small_matrices.held(metric, free))
         gain, out = ([a * b for a, b in zip(force, free, strict=True)] for force in (uphill, outward))
-        up, away = _solve(factor, gain), _solve(factor, out)
-        steepness, against, crossing = _dot(gain, up), _dot(gain, away), jnp.maximum(_dot(out, away), 1e-20)
+        up, away = small_matrices.solve(factor, gain), small_matrices.solve(factor, out)
+        steepness, against, crossing = (
+            small_matrices.dot(gain, up),
+            small_matrices.dot(gain, away),
+            jnp.maximum(small_matrices.dot(out, away), 1e-20),
+        )
         steps = [_step(length, up, away, steepness, against, crossing, over) for length in lengths]
         if attempt < len(uphill) - 1:
             free = _still_free(x, steps[0], free)
