@@ -19,7 +19,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxband import aggregate, checks, devices, optimum, processes, regret
+from jaxband import aggregate, checks, devices, interrupts, optimum, processes, regret
 from jaxband.base import Policy
 from jaxband.compile_clock import compile_clock
 from jaxband.environment import Problem
@@ -119,19 +119,16 @@ def monte_carlo(
     wanted = range(tiles.start * layout.tile, min(tiles.stop * layout.tile, replications))
     mesh = Mesh(np.array(chosen[: max(1, len(tiles))]), ("tiles",))
     gathered = _Gatherer()
-    with compile_clock() as compile_seconds, bar("replications", len(wanted), progress) as advance:
-        key, running, started = jax.random.key(seed), None, None
-        try:
-            for call in calls(tiles, mesh.size, layout.tiles_per_call):
-                started = call, _run_tiles(policy, problem, key, call.first, call.count, layout, mesh)
-                if running:  # the next call computes while the last one's results are gathered
-                    advance(gathered.add(*running, wanted.stop, layout.tile))
-                running = started
-            if running:
+    with compile_clock() as compile_seconds, bar("replications", len(wanted), progress) as advance, interrupts.held():
+        key, running = jax.random.key(seed), None
+        for call in calls(tiles, mesh.size, layout.tiles_per_call):
+            started = call, _run_tiles(policy, problem, key, call.first, call.count, layout, mesh)
+            if running:  # the next call computes while the last one's results are gathered
                 advance(gathered.add(*running, wanted.stop, layout.tile))
-        except KeyboardInterrupt:
-            jax.block_until_ready((running, started))  # a process that exits while devices compute may crash
-            raise
+            running = started
+            interrupts.let_through(after=running)
+        if running:
+            advance(gathered.add(*running, wanted.stop, layout.tile))
     return Result(
         **gathered.totals(horizon, planned_rounds=max(horizon - int(policy.warm_up), 0)),
         checkpoints=layout.checkpoints(),

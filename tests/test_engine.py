@@ -150,14 +150,14 @@ try:
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """
-    child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
-    assert child.stdout.readline() == "ready\n"
-    time.sleep(1.0)
-    child.send_signal(signal.SIGINT)
-    try:
-        out, _ = child.communicate(timeout=60)
-    finally:
-        child.kill()
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as child:
+        assert child.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        child.send_signal(signal.SIGINT)
+        try:
+            out, _ = child.communicate(timeout=60)
+        finally:
+            child.kill()
     assert out == "interrupted\n" and child.returncode == 0
 
 

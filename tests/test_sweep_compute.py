@@ -63,6 +63,14 @@ def test_long_units_take_several_calls(monkeypatch):
     compute.prepare.cache_clear()
 
 
+@pytest.mark.parametrize("num_arms", [3, 64])
+def test_cells_are_laid_out_as_monte_carlo_would_and_nothing_else_is_computed(num_arms):
+    cell = spec([FAMILIES["drawn"]], {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
+    layout = compute.prepare(cell).layout
+    assert layout.tile == jb.layout.default_tile(jax.devices()[0], num_arms)
+    assert layout.certificate is False and layout.watch == ()
+
+
 def test_1000_cells_that_differ_in_numbers_compile_once():
     numbers = {"noise": np.linspace(0.1, 1.0, 10).tolist(), "seed": list(range(10)), "z_init": [0, 1, 2, 3, 4]}
     families = {"a": FAMILIES["logistic"], "b": FAMILIES["gamma"]}

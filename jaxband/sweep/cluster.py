@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxband import interrupts
 from jaxband.sweep import compute
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.units import Unit
@@ -115,6 +116,7 @@ class _Crew:
     def _run(self, queue: "_Queue", most: int) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
         deaths, looked, alone_since = collections.Counter(), -math.inf, time.monotonic()
         while queue or any(unit for _, unit in self._pending.values()):
+            interrupts.let_through()
             if time.monotonic() - looked > LOOK_AROUND or not self._actors:
                 self._hire(most)
                 looked = time.monotonic()

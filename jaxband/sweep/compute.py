@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
+from jaxband import interrupts
 from jaxband.base import Policy
 from jaxband.environment import Problem
 from jaxband.layout import Layout, default_tile, lay_out
@@ -45,6 +46,7 @@ def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tu
         if running:  # the next call computes while the last one's results are taken in
             yield from _take_in(*running, parts)
         running = started
+        interrupts.let_through(after=running)
     if running:
         yield from _take_in(*running, parts)
 
@@ -69,7 +71,7 @@ def prepare(cell: Cell) -> Job:
     values = cell.settings
     policy, problem = build.policy(values), problems.build(cell.problem, values)
     tile = default_tile(jax.devices()[0], values["num_arms"])
-    layout = lay_out(values["horizon"], values["lookahead"], values.get("repeats", True), (), tile)
+    layout = lay_out(values["horizon"], values["lookahead"], values.get("repeats", True), tile=tile)
     layout = layout._replace(tiles_per_call=min(layout.tiles_per_call, max(1, LARGEST_UNIT // tile)))
     leaves, structure = jax.tree.flatten((policy, problem, _key(values["seed"])))
     numbers = tuple(np.asarray(leaf) for leaf in leaves)

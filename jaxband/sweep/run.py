@@ -9,6 +9,7 @@ from typing import NamedTuple
 import jax
 import numpy as np
 
+from jaxband import interrupts
 from jaxband.progress import bar
 from jaxband.sweep import frozen, store
 from jaxband.sweep.disk import Disk
@@ -43,7 +44,7 @@ def run(
     with store.opened(Path(out), wanted, disk or Disk()) as open_store:
         left, done = open_store.missing(spec.unit), 0
         open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), jax=jax.__version__)
-        with _logged_end(open_store), bar("units", len(left), progress) as advance:
+        with _logged_end(open_store), interrupts.held(), bar("units", len(left), progress) as advance:
             for unit, arrays in engine(left) if left else ():
                 open_store.save(unit, arrays)
                 done += 1
