@@ -1,11 +1,10 @@
-"""Figures. Each function returns PNG bytes; colours are Okabe and Ito's, which colour-blind readers can tell apart."""
+"""Lines over rounds, budgets and rests."""
 
-import io
 from collections.abc import Sequence
 
 import numpy as np
 
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#F0E442")
+from jaxband.plots.style import COLOURS, png, pyplot
 
 
 def cumulative(panels: dict[str, Sequence[tuple[str, np.ndarray, object]]], ylabel: str, title: str) -> bytes:
@@ -57,21 +56,3 @@ def curves(panels: dict[str, np.ndarray]) -> bytes:
 
 def _from_zero(values: np.ndarray) -> np.ndarray:
     return np.concatenate([[0.0], values])
-
-
-def pyplot():
-    try:
-        import matplotlib
-    except ImportError:
-        raise SystemExit("plots need matplotlib; install it with: pip install 'jaxband[experiments]'") from None
-    matplotlib.use("Agg")
-    import matplotlib.pyplot as plt
-
-    return plt
-
-
-def png(figure) -> bytes:
-    buffer = io.BytesIO()
-    figure.savefig(buffer, format="png", dpi=110)
-    pyplot().close(figure)
-    return buffer.getvalue()
