@@ -65,7 +65,7 @@ def test_long_units_take_several_calls(monkeypatch):
 
 @pytest.mark.parametrize("num_arms", [3, 64])
 def test_cells_are_laid_out_as_monte_carlo_would_and_nothing_else_is_computed(num_arms):
-    cell = spec([FAMILIES["drawn"]], {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
+    cell = spec({"drawn": FAMILIES["drawn"]}, {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
     layout = compute.prepare(cell).layout
     assert layout.tile == jb.layout.default_tile(jax.devices()[0], num_arms)
     assert layout.certificate is False and layout.watch == ()
