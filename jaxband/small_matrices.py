@@ -4,6 +4,8 @@ XLA runs through [3, 3] arrays entry by entry, but through vectors at full speed
 list per row, so that the last entry of a row is on the diagonal.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 from jax import Array
@@ -58,3 +60,26 @@ def held(matrix: list[list[Array]], free: list[Array]) -> list[list[Array]]:
         [entry * free[i] * free[j] + (1.0 - free[i] if i == j else 0.0) for j, entry in enumerate(row)]
         for i, row in enumerate(matrix)
     ]
+
+
+def is_positive_definite(matrix: list[list[Array]]) -> Array:
+    """Are all pivots of elimination above rounding?"""
+    factor, definite = [], jnp.asarray(True)
+    for i, row in enumerate(matrix):
+        new = []
+        for j in range(i):
+            new.append((row[j] - dot(new[:j], factor[j][:j])) * factor[j][j])
+        pivot = row[i] - dot(new, new)
+        definite &= pivot > 1e-5 * jnp.abs(row[i])
+        factor.append([*new, jax.lax.rsqrt(jnp.maximum(pivot, 1e-30))])
+    return definite
+
+
+def flat(matrix: list[list[Array]]) -> Array:
+    """The lower triangle row by row, [n(n+1)/2]."""
+    return jnp.stack([entry for row in matrix for entry in row])
+
+
+def from_flat(entries: Array) -> list[list[Array]]:
+    size = math.isqrt(2 * entries.shape[0])
+    return [[entries[i * (i + 1) // 2 + j] for j in range(i + 1)] for i in range(size)]

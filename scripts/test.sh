@@ -7,4 +7,4 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 source scripts/environment.sh
 ensure_environment test
-exec .venv/bin/python -m pytest --numprocesses=auto "$@"
+exec .venv/bin/python -m pytest --numprocesses=auto --dist=loadfile "$@"

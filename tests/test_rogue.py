@@ -1,6 +1,7 @@
 """RogueUCB-Tuned against SciPy's SLSQP from many starts, written from the definition in plain NumPy."""
 
 import functools
+import itertools
 
 import jax
 import numpy as np
@@ -32,31 +33,60 @@ def curve(family, theta):
 
 def slopes(family, theta):
     """∂f/∂θ [G, 3], by central differences."""
-    steps = 1e-6 * np.array([high - low for low, high in BOUNDS[family]])
+    steps = 1e-6 * scale(family)
     return np.stack(
         [(curve(family, theta + step) - curve(family, theta - step)) / (2 * step.sum()) for step in np.diag(steps)],
         axis=1,
     )
 
 
-def room(family, theta, fit, counts, t):
+def scale(family):
+    """The sides of the box of θ."""
+    return np.array([high - low for low, high in BOUNDS[family]])
+
+
+def information(family, fit, counts, sums):
+    """Observed, in θ as shares of its box: the Hessian of −log L, or Fisher's where that is not positive definite."""
+    seen = counts > 0
+    averages = np.where(seen, sums / np.maximum(counts, 1), 0.0)
+    gradients = scale(family) * slopes(family, fit)
+    fisher = (gradients.T * counts) @ gradients / NOISE**2
+    left = counts * (curve(family, fit) - averages) / NOISE**2
+    steps = 1e-4 * np.diag(scale(family))
+    bends = np.zeros((3, 3))
+    for i, j in itertools.product(range(3), repeat=2):
+        corners = [a * b * curve(family, fit + a * steps[i] + b * steps[j]) for a in (1, -1) for b in (1, -1)]
+        bends[i, j] = left @ sum(corners) / 4e-8
+    observed = fisher + bends
+    if not positive_definite(observed):
+        observed = fisher
+    return observed + (rogue.RIDGE * np.trace(observed) / 3 + 1e-12) * np.eye(3)
+
+
+def positive_definite(matrix):
+    """Are all pivots of elimination above rounding?"""
+    for i in range(len(matrix)):
+        rest = matrix[:i, :i]
+        pivot = matrix[i, i] - (matrix[i, :i] @ np.linalg.solve(rest, matrix[:i, i]) if i else 0.0)
+        if not pivot > 1e-5 * abs(matrix[i, i]):
+            return False
+    return True
+
+
+def room(family, theta, fit, counts, t, known):
     """ln t · N · min(η/4, S) − q²: θ is admissible if this is not negative."""
-    scale = np.array([high - low for low, high in BOUNDS[family]])  # a ridge is relative to the box
     difference = curve(family, theta) - curve(family, fit)
     q = 0.5 * np.sum(counts * difference**2) / NOISE**2
-    gradient = scale * (slopes(family, theta).T @ (counts * difference)) / NOISE**2
-    at_fit = scale * slopes(family, fit)
-    information = (at_fit.T * counts) @ at_fit / NOISE**2
-    information += (rogue.RIDGE * np.trace(information) / 3 + 1e-12) * np.eye(3)
+    gradient = scale(family) * (slopes(family, theta).T @ (counts * difference)) / NOISE**2
     plays = counts.sum()
-    spread = gradient @ np.linalg.solve(information, gradient) / plays**2
+    spread = gradient @ np.linalg.solve(known, gradient) / plays**2
     return np.log(t) * plays * min(0.125 / NOISE**2, spread) - q**2
 
 
-def best_by_slsqp(family, fit, counts, z, t, starts):
+def best_by_slsqp(family, fit, counts, z, t, known, starts):
     """The largest admissible f(θ, z) that SLSQP finds."""
     best = curve(family, fit)[z]
-    constraint = {"type": "ineq", "fun": lambda theta: room(family, theta, fit, counts, t)}
+    constraint = {"type": "ineq", "fun": lambda theta: room(family, theta, fit, counts, t, known)}
     for start in (fit, *starts):
         found = optimize.minimize(
             lambda theta: -curve(family, theta)[z],
@@ -66,7 +96,7 @@ def best_by_slsqp(family, fit, counts, z, t, starts):
             constraints=[constraint],
         )
         theta = np.clip(found.x, *np.array(BOUNDS[family]).T)
-        if np.isfinite(theta).all() and room(family, theta, fit, counts, t) >= 0.0:
+        if np.isfinite(theta).all() and room(family, theta, fit, counts, t, known) >= 0.0:
             best = max(best, curve(family, theta)[z])
     return best
 
@@ -97,10 +127,11 @@ def solved(family, number):
 
     def solve(counts, sums, z, t):
         x = policy.fit(counts, sums, np.full(3, 0.5, counts.dtype))
+        known = policy._information(counts, sums, x)
         log_t = jax.numpy.log(t.astype(counts.dtype))
-        heights = policy.admissible_heights(counts, x, log_t[None])
-        state = rogue.History(counts[None], sums[None], x[None], log_t[None], jax.numpy.stack([heights, heights]))
-        most, index = policy.most_favourable(state, z[None], t - 1)
+        heights = policy.admissible_heights(policy._fitted(counts, x, known), log_t[None])
+        arm = (counts[None], sums[None], x[None], known[None], log_t[None], jax.numpy.stack([heights, heights]))
+        most, index = policy.most_favourable(rogue.History(*arm), z[None], t - 1)
         return x, most[0], index[0]
 
     x, most, index = jax.jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
@@ -109,7 +140,10 @@ def solved(family, number):
     return fits, best, np.asarray(index, float)
 
 
-@pytest.mark.parametrize("family", BOUNDS)
+FAMILIES = ["logistic", "gamma", pytest.param("exponential", marks=pytest.mark.slow)]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
 def test_fits_are_as_good_as_scipys(family, number=21):
     counts, sums, _, _ = random_histories(family, number)
     ours, _, _ = solved(family, number)
@@ -127,26 +161,26 @@ def test_fits_are_as_good_as_scipys(family, number=21):
         assert likelihoods[1] <= likelihoods[0] + 0.1  # a likelihood ratio of 1.1
 
 
-@pytest.mark.parametrize("family", BOUNDS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_indices_against_slsqp_from_many_starts(family, number=21):
-    """The admissible set falls into pieces; neither method always finds the best one, and SLSQP misses more."""
-    counts, _, z, t = random_histories(family, number)
+    """The admissible set falls into pieces: SLSQP often misses the best one."""
+    counts, sums, z, t = random_histories(family, number)
     fits, _, indices = solved(family, number)
     rng = np.random.default_rng(2)
     low, high = np.array(BOUNDS[family]).T
     ahead = []
-    for n, fit, rest, rounds, index in zip(counts, fits, z, t, indices, strict=True):
-        ahead.append(index - best_by_slsqp(family, fit, n, rest, rounds, rng.uniform(low, high, (6, 3))))
+    for n, total, fit, rest, rounds, index in zip(counts, sums, fits, z, t, indices, strict=True):
+        known = information(family, fit, n, total)
+        ahead.append(index - best_by_slsqp(family, fit, n, rest, rounds, known, rng.uniform(low, high, (6, 3))))
     ahead = np.array(ahead)
-    assert np.min(ahead) >= -0.05
-    assert np.mean(ahead >= -1e-3) >= 0.85
+    assert np.min(ahead) >= -1e-3
     assert np.mean(ahead) > 0.0
 
 
-@pytest.mark.parametrize("family", BOUNDS)
+@pytest.mark.parametrize("family", FAMILIES)
 def test_indices_are_attained_by_admissible_parameters(family, number=21):
     """The θ found is within its bounds, satisfies the constraint to float32, and gives the index."""
-    counts, _, z, t = random_histories(family, number)
+    counts, sums, z, t = random_histories(family, number)
     fits, best, indices = solved(family, number)
     low, high = np.array(BOUNDS[family]).T
     assert (best >= low - 1e-5).all() and (best <= high + 1e-5).all()
@@ -155,7 +189,8 @@ def test_indices_are_attained_by_admissible_parameters(family, number=21):
         assert indices[i] >= curve(family, fits[i])[z[i]] - 1e-4
         difference = curve(family, best[i]) - curve(family, fits[i])
         q = 0.5 * np.sum(counts[i] * difference**2) / NOISE**2
-        assert room(family, best[i], fits[i], counts[i], t[i]) >= -0.02 * q**2 - 1e-6
+        known = information(family, fits[i], counts[i], sums[i])
+        assert room(family, best[i], fits[i], counts[i], t[i], known) >= -0.02 * q**2 - 1e-6
 
 
 def test_an_arm_never_played_is_as_good_as_can_be():

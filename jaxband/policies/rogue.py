@@ -4,14 +4,15 @@ With N plays of an arm, θ̂ their maximum-likelihood fit and KL = (f(θ, z) −
 
     max_θ f(θ, z)   subject to   (1/N) Σ KL ≤ √(min(η/4, S(θ)) · ln t / N),   S(θ) = (1/N²) gᵀ H⁻¹ g,
 
-sums over its plays, g the gradient of Σ KL in θ, H the Fisher information of the plays at θ̂, η the largest KL there can
-be. Counts and sums per rest are all that matters. Both problems are solved globally in practice: the best point of a
-table of θ, then Gauss–Newton steps from there. One parameter of most families is a height, f(θ, z) = height · shape(z);
-then the table holds shapes, and the best height of each is found by itself, as everything is a polynomial in it.
+sums over its plays, g the gradient of Σ KL in θ, H the observed information of the plays at θ̂, η the largest KL there
+can be. Counts and sums per rest are all that matters. Both problems are solved globally in practice: the best point of
+a table of θ, then Gauss–Newton steps from there. One parameter of most families is a height, f = height · shape; then
+the table holds shapes, and the best height of each is found by itself, as everything is a polynomial in it.
 With q = Σ KL the constraint is q² / (N min(η/4, S)) ≤ ln t. What the table has to say for an arm changes when it is
 played, and a little as t grows: it is kept for the ln t of its last play, and for one `LATER`.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import NamedTuple
@@ -27,12 +28,14 @@ from jaxband.planners.exhaustive import best_arm
 from jaxband.policies.gaussian import as_count, as_number
 from jaxband.recovery import FAMILIES, Family
 
-TABLE_POINTS = 900  # of θ, or of shapes
-HEIGHTS = np.linspace(0.0, 1.0, 13) ** 2  # tried for every shape, between the best fit and the highest possible
+TABLE_POINTS = 625  # of θ, or of shapes
+FINE_TABLE_POINTS = 6400
+TABLE_PARTS = 16
+HEIGHTS = np.linspace(0.0, 1.0, 10) ** 2  # tried for every shape, between the best fit and the highest possible
 LATER = 0.5
-FIT_STEPS = 12
-REFINE_STEPS = 8
-CANDIDATES = 3  # arms whose index is refined before one is chosen
+FIT_STEPS = 6
+REFINE_STEPS = 6
+CANDIDATES = 2  # arms whose index is refined before one is chosen
 DAMPINGS = (1e-6, 1e-3, 1e-1, 1e1)  # of a Gauss–Newton step, relative to the mean curvature
 REACHES = (1.5, 0.5)  # lengths tried in every step
 RIDGE = 1e-6  # relative to the mean curvature: a direction in θ that no play tells anything about
@@ -69,7 +72,7 @@ def rogue_ucb_tuned(
         )
     checks.positive("largest_divergence", largest_divergence)
     warm_up = num_arms if warm_up is None else checks.whole_number("warm_up", warm_up, minimum=0)
-    table = _tabulate(family, z_max + 1)
+    table = _tabulate(family, z_max + 1, TABLE_POINTS)
     return RogueUcbTuned(
         table, as_number(noise), as_number(largest_divergence), as_count(warm_up), family, num_arms, z_max
     )
@@ -89,6 +92,7 @@ class History(NamedTuple):
     counts: Array  # [K, G]
     sums: Array  # [K, G]
     best_fit: Array  # [K, p]; x̂
+    information: Array  # [K, p(p+1)/2]; observed at x̂, a lower triangle row by row
     log_t: Array  # [K]; when the arm was last played
     heights: Array  # [2, K, M]; the largest admissible height of each table point then and `LATER`; −∞ if there is none
 
@@ -120,7 +124,8 @@ class RogueUcbTuned:
         centres = jnp.full((self.num_arms, num_parameters), 0.5)
         highest = 1.0 if self.family.height is None else self.family.bounds[self.family.height][1]
         heights = jnp.full((2, self.num_arms, num_points), highest)
-        return History(zeros, zeros, centres, jnp.zeros(self.num_arms), heights)
+        unknown = jnp.zeros((self.num_arms, num_parameters * (num_parameters + 1) // 2))
+        return History(zeros, zeros, centres, unknown, jnp.zeros(self.num_arms), heights)
 
     def plan(self, key: Array, state: History, z: Array, t: Array) -> Array:
         """The arm of largest index. Only arms that are among the best by the table are refined: half the time saved."""
@@ -128,7 +133,7 @@ class RogueUcbTuned:
         _, likely = jax.lax.top_k(indices, min(CANDIDATES, self.num_arms))
 
         def refined(arm):
-            return self._refine(starts[arm], indices[arm], state.counts[arm], state.best_fit[arm], z[arm], log_t)
+            return self._refine(starts[arm], indices[arm], self._known(state, arm), z[arm], log_t, REFINE_STEPS)
 
         _, values = jax.vmap(refined)(likely)
         return likely[best_arm(values).arms]
@@ -136,13 +141,16 @@ class RogueUcbTuned:
     def update(self, state: History, arm: Array, z: Array, reward: Array) -> History:
         counts, sums = state.counts.at[arm, z].add(1.0), state.sums.at[arm, z].add(reward)
         best_fit = self.fit(counts[arm], sums[arm], state.best_fit[arm])
+        information = self._information(counts[arm], sums[arm], best_fit)
         log_t = jnp.log(jnp.sum(counts) + 1.0)  # of the next round
-        heights = self.admissible_heights(counts[arm], best_fit, jnp.stack([log_t, log_t + LATER]))
+        fitted = self._fitted(counts[arm], best_fit, information)
+        heights = self.admissible_heights(fitted, jnp.stack([log_t, log_t + LATER]))
         chosen = np.arange(self.num_arms, dtype=np.int32) == arm
         return History(
             counts,
             sums,
             jnp.where(chosen[:, None], best_fit[None, :], state.best_fit),
+            jnp.where(chosen[:, None], information[None, :], state.information),
             jnp.where(chosen, log_t, state.log_t),
             jnp.where(chosen[None, :, None], heights[:, None, :], state.heights),
         )
@@ -152,16 +160,42 @@ class RogueUcbTuned:
         return self.most_favourable(state, z, t)[1]
 
     def most_favourable(self, state: History, z: Array, t: Array) -> tuple[Array, Array]:
-        """The admissible x [K, p] at which every arm is best at its rest, and f there [K]."""
-        log_t, starts, indices = self._in_table(state, z, t)
-        return jax.vmap(lambda *arm: self._refine(*arm, log_t))(starts, indices, state.counts, state.best_fit, z)
+        """The admissible x [K, p] at which every arm is best at its rest, and f there [K].
 
-    def admissible_heights(self, counts: Array, best_fit: Array, log_t: Array) -> Array:
+        More thorough than `plan`: a finer table, and steps from the best point of each of its parts and from the fit.
+        """
+        log_t = jnp.log(jnp.asarray(t, dtype=float) + 1.0)
+        thorough = dataclasses.replace(self, table=_tabulate(self.family, self.z_max + 1, FINE_TABLE_POINTS))
+
+        def search(arm, best_fit, z):
+            fitted = self._known(state, arm)
+            starts, values = thorough._starts(fitted, best_fit, z, log_t)
+            ends, values = jax.vmap(lambda x, value: self._refine(x, value, fitted, z, log_t, 4 * REFINE_STEPS))(
+                starts, values
+            )
+            first = best_arm(values).arms[0]
+            return ends[first], values[first]
+
+        return jax.vmap(search)(jnp.arange(self.num_arms), state.best_fit, z)
+
+    def _starts(self, fitted: Fitted, best_fit: Array, z: Array, log_t: Array) -> tuple[Array, Array]:
+        """Admissible x [TABLE_PARTS + 1, p]: the best at rest z of each part of the table, and the fit; f there."""
+        size = len(self.table.points) // TABLE_PARTS
+        heights = self.admissible_heights(fitted, log_t[None])[0]
+        values = jnp.where(heights > -jnp.inf, heights * self.table.values[z], -jnp.inf)
+        best = jax.vmap(best_arm)(values[: TABLE_PARTS * size].reshape(TABLE_PARTS, size))
+        points = best.arms[:, 0] + size * np.arange(TABLE_PARTS, dtype=np.int32)
+        at_fit = self._value_at(best_fit, z)
+        starts = jnp.where(
+            (best.value > at_fit)[:, None], jax.vmap(self._at_height)(points, heights[points]), best_fit[None, :]
+        )
+        return jnp.concatenate([starts, best_fit[None]]), jnp.append(jnp.maximum(best.value, at_fit), at_fit)
+
+    def admissible_heights(self, fitted: Fitted, log_t: Array) -> Array:
         """The largest admissible height of each table point at each ln t, [n, M] for [n]; −∞ if there is none.
 
         Without a height parameter: 1 if the point is admissible.
         """
-        fitted = self._fitted(counts, best_fit)
         if self.family.height is None:
             needed = self._needed(fitted, self.table.values, list(self.table.slopes))
             return jnp.where(needed[None, :] <= log_t[:, None], 1.0, -jnp.inf)
@@ -245,7 +279,7 @@ class RogueUcbTuned:
         return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best.value, at_fit)
 
     def _refine(
-        self, x: Array, index: Array, counts: Array, best_fit: Array, z: Array, log_t: Array
+        self, x: Array, index: Array, fitted: Fitted, z: Array, log_t: Array, num_steps: int
     ) -> tuple[Array, Array]:
         """The x of largest f(θ, z) found from an admissible one, and f there.
 
@@ -253,7 +287,6 @@ class RogueUcbTuned:
         The length of a step is measured by what it would add to q, or by its share of the box where the plays say
         nothing; it grows after a success and shrinks after a failure. A trial beyond the bound is put back once.
         """
-        fitted = self._fitted(counts, best_fit)
         plays = fitted.num_plays
         farthest = jnp.sqrt(plays * self.largest_divergence / 4.0 * log_t)
 
@@ -278,16 +311,27 @@ class RogueUcbTuned:
             return x, index, jnp.where(index > before, 1.5, 0.2) * length
 
         length = jnp.sqrt(2.0 * jnp.minimum(2.0 * log_t / plays, farthest))
-        return jax.lax.fori_loop(0, REFINE_STEPS, improve, (x, index, length))[:2]
+        return jax.lax.fori_loop(0, num_steps, improve, (x, index, length))[:2]
 
-    def _fitted(self, counts: Array, best_fit: Array) -> Fitted:
+    def _information(self, counts: Array, sums: Array, best_fit: Array) -> Array:
+        """Observed information of one arm's plays in x, or Fisher's where that is not positive definite."""
+        weights, averages = counts / self.noise**2, sums / jnp.maximum(counts, 1.0)
         curve, slopes = self._curve(best_fit)
-        weights = counts / self.noise**2
-        information = small_matrices.products(slopes, weights)
-        factor = small_matrices.factor(
-            small_matrices.with_ridge(information, RIDGE * small_matrices.mean(information) + 1e-12)
-        )
-        return Fitted(weights, curve, factor, jnp.maximum(jnp.sum(counts), 1.0))
+        fisher = small_matrices.products(slopes, weights)
+        left = weights * (curve - averages)
+        bends = [[jnp.sum(left * bend) for bend in row] for row in _bends(self._values, best_fit)]
+        observed = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(fisher, bends, strict=True)]
+        definite = small_matrices.is_positive_definite(observed)
+        return jnp.where(definite, small_matrices.flat(observed), small_matrices.flat(fisher))
+
+    def _known(self, state: History, arm: Array) -> Fitted:
+        return self._fitted(state.counts[arm], state.best_fit[arm], state.information[arm])
+
+    def _fitted(self, counts: Array, best_fit: Array, information: Array) -> Fitted:
+        matrix = small_matrices.from_flat(information)
+        ridge = RIDGE * small_matrices.mean(matrix) + 1e-12
+        factor = small_matrices.factor(small_matrices.with_ridge(matrix, ridge))
+        return Fitted(counts / self.noise**2, self._values(best_fit), factor, jnp.maximum(jnp.sum(counts), 1.0))
 
     def _needed(self, fitted: Fitted, values: Array, slopes: list[Array]) -> Array:
         """The ln t from which on curves [G, n] with slopes [G, n] each are admissible, [n]."""
@@ -333,17 +377,27 @@ def _curve(family: Family, num_points: int, x: Array) -> tuple[Array, list[Array
     return values(x), [jax.jvp(values, (x,), (jnp.asarray(direction),))[1] for direction in directions]
 
 
-@functools.partial(jax.jit, static_argnums=(0, 1))
-def _tabulate(family: Family, num_points: int) -> Table:
+def _bends(values: Callable[[Array], Array], x: Array) -> list[list[Array]]:
+    """Second derivatives of curves [G], a lower triangle of [G] each."""
+    along = [jnp.asarray(direction) for direction in np.eye(x.shape[0], dtype=x.dtype)]
+
+    def bend(first, second):
+        return jax.jvp(lambda x: jax.jvp(values, (x,), (first,))[1], (x,), (second,))[1]
+
+    return [[bend(first, second) for second in along[: i + 1]] for i, first in enumerate(along)]
+
+
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _tabulate(family: Family, grid_points: int, table_points: int) -> Table:
     """The corners of the box included; at height 1 if there is a height."""
     coarse = [i for i in range(len(family.bounds)) if i != family.height]
-    ticks = np.linspace(0.0, 1.0, round(TABLE_POINTS ** (1.0 / max(len(coarse), 1))))
+    ticks = np.linspace(0.0, 1.0, round(table_points ** (1.0 / max(len(coarse), 1))))
     points = np.stack(np.meshgrid(*[ticks] * len(coarse), indexing="ij"), axis=-1).reshape(-1, len(coarse))
     if family.height is not None:
         low, high = family.bounds[family.height]
         points = np.insert(points, family.height, (1.0 - low) / (high - low), axis=1)
     points = jnp.asarray(points, dtype=float)
-    values, slopes = jax.vmap(lambda x: _curve(family, num_points, x), out_axes=1)(points)
+    values, slopes = jax.vmap(lambda x: _curve(family, grid_points, x), out_axes=1)(points)
     factors = [values, *(slopes[i] for i in coarse)]
     products = [values * factor for factor in factors]
     return Table(points, values, jnp.stack(slopes), jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))
