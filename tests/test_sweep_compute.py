@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 import jaxband as jb
-from jaxband.sweep import build, compute, problems, units
+from jaxband.sweep import build, compute, problems, trajectories, units
 
 THETA = [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3.0]]
 FAMILIES = {
@@ -22,14 +22,23 @@ def spec(problems, grid, **options):
 
 
 def totals(cells, size, devices, replications=150):
-    """Every metric of every cell, joined over its units."""
+    return [joined.totals for joined in measured(cells, size, devices, replications)]
+
+
+def measured(cells, size, devices, replications=150):
+    """Totals and trajectories of every cell, joined over its units."""
     left = [unit for cell in cells for unit in units.missing(cell, [], replications, size)]
     parts = {}
-    for unit, arrays in compute.results(compute.in_order(left), devices):
-        parts.setdefault(unit.cell, []).append((unit.start, arrays))
+    for unit, found in compute.results(compute.in_order(left), devices):
+        parts.setdefault(unit.cell, []).append((unit.start, found))
     assert sum(map(len, parts.values())) == len(left)
     order = {cell: sorted(found, key=lambda part: part[0]) for cell, found in parts.items()}
-    return [{m: np.concatenate([a[m] for _, a in order[cell]]) for m in cell.metrics} for cell in cells]
+    return [
+        units.Measured(
+            *({m: np.concatenate([found[k][m] for _, found in order[c]]) for m in c.metrics} for k in (0, 1))
+        )
+        for c in cells
+    ]
 
 
 def assert_equal(actual, expected):
@@ -52,6 +61,48 @@ def test_units_are_monte_carlo_however_cut():
         assert_equal(totals(cells, size, jax.devices()[:3]), expected)
 
 
+@pytest.mark.parametrize(("horizon", "depth", "rounds"), [(9, 2, 2), (150, 1, 6), (150, 2, 8)])
+def test_trajectories_are_sums_of_rounds_that_were_simulated_one_by_one(horizon, depth, rounds):
+    """Of every metric, for the first 7 replications, after every so many rounds and at the end; however cut."""
+    grid = {"policy": "rgp_ts", "lengthscale": 3.0, "depth": depth}
+    (cell,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=horizon, replications=70, trajectories=7).cells()
+    checkpoints = trajectories.checkpoints(cell)
+    assert checkpoints.tolist() == [*range(rounds, horizon, rounds), horizon] and len(checkpoints) <= 32
+    (whole,) = measured([cell], 70, jax.devices()[:1], replications=70)
+    policy, problem = build.policy(cell.settings), problems.build(cell.problem, cell.settings)
+    for replication in range(7):
+        run = jb.simulate(policy, problem, jax.random.fold_in(jax.random.key(0), replication), horizon=horizon)
+        curves, z, arms = (np.asarray(x) for x in (run.curves, run.z, run.arms))
+        per_round = {
+            "total_reward": np.asarray(run.rewards),
+            "expected_reward": curves[arms, z[np.arange(horizon), arms]],
+            "instantaneous_regret": np.asarray(jb.regret.instantaneous(run.curves, run.z, run.arms)),
+        }
+        for metric, values in per_round.items():
+            expected = np.cumsum(values, dtype=np.float64)[checkpoints - 1]
+            np.testing.assert_allclose(whole.trajectories[metric][replication], expected, rtol=2e-6, atol=2e-6)
+    for metric, kept in whole.trajectories.items():
+        assert kept.shape == (7, len(checkpoints)) and kept.dtype == np.float32
+        np.testing.assert_array_equal(kept[:, -1], whole.totals[metric][:7].astype(np.float32))
+    for size in (3, 64):
+        (cut,) = measured([cell], size, jax.devices()[:3], replications=70)
+        assert_equal([cut.trajectories], [whole.trajectories])
+
+
+def test_what_is_not_asked_for_is_not_computed():
+    """Without the lookahead regret the best sequences are not looked for, and all other totals keep every bit."""
+    grid = {"policy": "rgp_ts", "lengthscale": 3.0, "depth": 3}
+    (asked,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=200).cells()
+    metrics = ["total_reward", "expected_reward", "instantaneous_regret"]
+    (not_asked,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=200, metrics=metrics).cells()
+    layouts = [compute.prepare(cell).layout for cell in (asked, not_asked)]
+    assert [layout.lookahead for layout in layouts] == [3, 1]
+    (some,), (every,) = (measured([cell], None, jax.devices()[:1], 70) for cell in (not_asked, asked))
+    assert list(some.totals) == metrics
+    for one, other in zip(some, every, strict=True):
+        assert_equal([{m: other[m] for m in metrics}], [one])
+
+
 def test_long_units_take_several_calls(monkeypatch):
     """Two tiles at a time; units of different lengths beside each other."""
     cells = spec({"t": FAMILIES["table"]}, {"policy": "random", "noise": [0.1, 0.2]}, replications=700).cells()
@@ -65,7 +116,7 @@ def test_long_units_take_several_calls(monkeypatch):
 
 @pytest.mark.parametrize("num_arms", [3, 64])
 def test_cells_are_laid_out_as_monte_carlo_would_and_nothing_else_is_computed(num_arms):
-    cell = spec([FAMILIES["drawn"]], {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
+    cell = spec({"p": FAMILIES["drawn"]}, {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
     layout = compute.prepare(cell).layout
     assert layout.tile == jb.layout.default_tile(jax.devices()[0], num_arms)
     assert layout.certificate is False and layout.watch == ()

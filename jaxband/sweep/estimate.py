@@ -48,7 +48,7 @@ def missing(spec: Spec, wanted: frozen.Frozen, out: Path | None) -> list[units.U
     done = collections.defaultdict(list)
     if out is not None and (content := Disk().read(Path(out) / "spec.json")) is not None:
         frozen.check_extends(wanted, frozen.from_bytes(content))
-        for cell, pieces in store.scan(Path(out), wanted, Disk(), with_arrays=False).pieces.items():
+        for cell, pieces in store.scan(Path(out), wanted, Disk(), with_results=False).pieces.items():
             done[cell] = [(piece.start, piece.stop) for piece in pieces]
     return [u for cell in wanted.cells for u in units.missing(cell, done[cell.identity], spec.replications, spec.unit)]
 

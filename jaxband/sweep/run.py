@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import numpy as np
 
 from jaxband import interrupts
 from jaxband.progress import bar
@@ -15,9 +14,9 @@ from jaxband.sweep import frozen, store
 from jaxband.sweep.disk import Disk
 from jaxband.sweep.local import local
 from jaxband.sweep.spec import Spec
-from jaxband.sweep.units import Unit
+from jaxband.sweep.units import Measured, Unit
 
-Engine = Callable[[list[Unit]], Iterable[tuple[Unit, dict[str, np.ndarray]]]]
+Engine = Callable[[list[Unit]], Iterable[tuple[Unit, Measured]]]
 
 
 class Outcome(NamedTuple):
@@ -45,8 +44,8 @@ def run(
         left, done = open_store.missing(spec.unit), 0
         open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), jax=jax.__version__)
         with _logged_end(open_store), interrupts.held(), bar("units", len(left), progress) as advance:
-            for unit, arrays in engine(left) if left else ():
-                open_store.save(unit, arrays)
+            for unit, measured in engine(left) if left else ():
+                open_store.save(unit, measured)
                 done += 1
                 open_store.log("unit", cell=unit.cell.identity, start=unit.start, stop=unit.stop, done=done)
                 advance(1)
