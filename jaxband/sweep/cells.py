@@ -7,6 +7,7 @@ import itertools
 import json
 
 from jaxband.planners import subset
+from jaxband.recovery import FAMILIES
 from jaxband.sweep import build, problems, settings
 from jaxband.sweep.problems import KeyedError
 
@@ -107,6 +108,9 @@ def canonical(raw: dict, definition: dict) -> dict:
     for name, size in fixed.items():
         if size is not None and raw.setdefault(name, size) != size:
             raise KeyedError(name, f"{name} must be {size} for problem {raw['problem']!r}, got {raw[name]}")
+    raw = settings.POLICY_DEFAULTS.get(raw.get("policy"), {}) | raw
+    if definition["family"] in FAMILIES:
+        raw.setdefault("family", definition["family"])
     take("policy", *settings.ENVIRONMENT)
     uses = settings.POLICY_USES[values["policy"]]
     if "planner" in uses:
