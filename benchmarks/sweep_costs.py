@@ -18,6 +18,7 @@ from jaxband.sweep import compute, estimate, units
 PAPER = {"num_arms": 10, "z_max": 30, "lengthscale": 4.0}
 CELLS = [
     PAPER | {"policy": "random"},
+    PAPER | {"policy": "round_robin"},
     PAPER | {"policy": "ucb_z"},
     PAPER | {"policy": "rgp_ucb"},
     PAPER | {"policy": "rgp_ts"},
@@ -28,7 +29,17 @@ CELLS = [
     PAPER | {"policy": "rgp_ts", "depth": 3, "planner": "subset"},
     PAPER | {"policy": "rgp_ts", "depth": 4, "planner": "subset", "commit": 1, "lookahead": 1},
     PAPER | {"policy": "rgp_ucb", "depth": 3, "planner": "subset", "lookahead": 1},
+    PAPER | {"policy": "rgp_ts", "num_arms": 30},
+    PAPER | {"policy": "rgp_ts", "num_arms": 30, "depth": 3, "planner": "subset"},
+    PAPER | {"policy": "oracle"},
+    PAPER | {"policy": "oracle", "depth": 3},
     PAPER | {"policy": "oracle", "depth": 4, "planner": "optimistic", "budget": 200, "lookahead": 1},
+    PAPER | {"policy": "rgp_ts", "depth": 4, "planner": "optimistic", "budget": 50, "lookahead": 1},
+    PAPER | {"policy": "rgp_pointwise", "lookahead": 1},
+    PAPER | {"policy": "rgp_pointwise", "num_arms": 30, "lookahead": 1},
+    PAPER | {"policy": "recommended"},
+    PAPER | {"policy": "rgp_ts", "learn": 10},
+    PAPER | {"policy": "rogue_ucb_tuned", "family": "logistic"},
 ]
 
 

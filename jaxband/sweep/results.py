@@ -76,7 +76,7 @@ class Results:
             import xarray
         except ImportError:
             raise ImportError("named dimensions need xarray; install it with: pip install 'jaxband[results]'") from None
-        axes = self._axes()
+        axes = self.axes()
         shape = [*map(len, axes.values()), self.frozen.replications]
         if np.prod(shape, dtype=float) > MOST_VALUES:
             raise ValueError(f"an array of shape {shape} would be mostly empty; use rows(), or cells and arrays")
@@ -93,7 +93,7 @@ class Results:
         coordinates = axes | {"replication": np.arange(self.frozen.replications)}
         return xarray.Dataset({m: (dimensions, x) for m, x in data.items()}, coordinates, {"name": self.frozen.name})
 
-    def _axes(self) -> dict[str, list]:
+    def axes(self) -> dict[str, list]:
         """The values of every setting that varies by itself, sorted."""
         axes = {}
         for name in self.columns():
