@@ -92,18 +92,14 @@ def _split(results: Results, places: list[int], extra: list[str]) -> list[tuple[
     for name in (name for name in settings.SETTINGS if name not in settings.FOLLOWS):
         groups = collections.defaultdict(list)
         for i in places:
-            groups[names.value(name, results.cells[i].settings.get(name))].append(i)
+            given = results.cells[i].settings.get(name)
+            groups[names.said(name, given) if given is not None else f"no {names.word(name)}"].append(i)
         if len(groups) > 1:
-            ways.append((max(map(len, groups.values())) > LINES, len(groups), name, groups))
+            ways.append((max(map(len, groups.values())) > LINES, len(groups), len(ways), groups))
     if not ways:
         return [(extra, few) for few in _batched(places, LINES)]
-    _, _, name, groups = min(ways, key=lambda way: way[:2])
-    plain = name in ("policy", "planner")
-    return [
-        part
-        for text, group in groups.items()
-        for part in _split(results, group, [*extra, text if plain else f"{names.word(name)} {text}"])
-    ]
+    *_, groups = min(ways)
+    return [part for text, group in groups.items() for part in _split(results, group, [*extra, text])]
 
 
 def by_environment(results: Results) -> dict[str, list[int]]:

@@ -30,6 +30,7 @@ tbody tr:nth-child(even) { background: var(--band); }
 .number { text-align: right; }
 .best { font-weight: 700; color: var(--good); }
 figure { margin: 1.2rem 0; }
+.picture { overflow-x: auto; }
 figure img { display: block; max-width: 100%; height: auto; background: #ffffff; border: 1px solid var(--line);
   border-radius: 6px; }
 figcaption { font-size: .9rem; margin-top: .4rem; }
@@ -39,7 +40,7 @@ details { margin: .8rem 0; } summary { cursor: pointer; font-weight: 600; paddin
 pre { overflow: auto; max-height: 30rem; background: var(--band); border: 1px solid var(--line); border-radius: 6px;
   padding: .8rem; font-size: .8rem; line-height: 1.4; }
 @media (max-width: 40rem) { body { padding: 1rem .8rem 3rem; font-size: 15px; } h1 { font-size: 1.5rem; }
-  figure { overflow-x: auto; } figure img { max-width: none; width: 40rem; } }
+  figure img { max-width: 40rem; } }
 @media print { body { max-width: none; } .wide { overflow: visible; } details > * { display: block; } }
 """.strip()
 
@@ -102,8 +103,8 @@ def _cell(entry, kind: str) -> str:
 def figure(svg: bytes, title: str, caption: str) -> str:
     source = base64.b64encode(svg).decode()
     return (
-        f'<figure>\n<img alt="{html.escape(title, quote=True)}" src="data:image/svg+xml;base64,{source}">\n'
-        f"<figcaption>{html.escape(caption)}</figcaption>\n</figure>"
+        f'<figure>\n<div class="picture"><img alt="{html.escape(title, quote=True)}" '
+        f'src="data:image/svg+xml;base64,{source}"></div>\n<figcaption>{html.escape(caption)}</figcaption>\n</figure>'
     )
 
 
