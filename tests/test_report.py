@@ -62,6 +62,12 @@ class Page(HTMLParser):
             self.tables[-1][-1][-1] += data
 
 
+def named(results, things):
+    """By environment and policy, as people see them."""
+    shown = zip(names.environments(results.cells), names.policies(results.cells), strict=True)
+    return dict(zip(shown, things, strict=True))
+
+
 def number(text):
     return float(text.removeprefix("★ ").replace(",", "").replace("−", "-"))
 
@@ -95,9 +101,7 @@ def test_curves_over_time_are_numpys_percentiles(results, monkeypatch):
     (picture,) = figures.over_time(results, "total_reward")
     picture.draw(format="png")
     assert [panel.title for panel in shown] == ["noise 0.1", "noise 0.2"]
-    by_name = dict(
-        zip(zip(names.environments(results.cells), names.policies(results.cells), strict=True), results.cells)
-    )
+    by_name = named(results, results.cells)
     count = 0
     for panel in shown:
         for label, checkpoints, band in panel.lines:
@@ -266,7 +270,7 @@ def test_tables_hold_the_summaries_and_mark_the_best(tmp_path):
     head, *rows = read.tables[0]
     assert head[2:] == ["mean", "standard error", "5 %", "median", "95 %", "replications"]
     assert len(rows) == 6 and [row[2].startswith("★") for row in rows].count(True) == 2
-    labels = dict(zip(zip(names.environments(found.cells), names.policies(found.cells), strict=True), found.arrays))
+    labels = named(found, found.arrays)
     for row in rows:
         values = labels[row[0], row[1]]["total_reward"]
         expected = [values.mean(), values.std(ddof=1) / 7**0.5, *np.percentile(values, [5, 50, 95])]
