@@ -32,7 +32,7 @@ def bands(shown: Sequence[Lines], ylabel: str, title: str, format: str = "png") 
             axis.fill_between(rounds, low, high, color=look[label]["color"], alpha=0.3 / len(mine), linewidth=0)
             for edge in (low, high):
                 axis.plot(rounds, edge, linewidth=0.6, alpha=0.7, **look[label])
-            axis.plot(rounds, mean, label=plain(label), linewidth=1.8, **look[label])
+            axis.plot(rounds, mean, label=plain(label), linewidth=1.8, zorder=3, **look[label])
         axis.set(title=plain(panel.title, 48), xlabel="round", ylabel=ylabel)
         axis.set_xlim(0, max(rounds[-1] for _, rounds, _ in panel.lines))
         axis.grid(alpha=0.3)
@@ -41,7 +41,7 @@ def bands(shown: Sequence[Lines], ylabel: str, title: str, format: str = "png") 
         figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=4, frameon=False)
     else:
         for axis in axes:
-            axis.legend(frameon=False, fontsize="small")
+            axis.legend(fontsize="small", edgecolor="none", framealpha=0.8)
     figure.suptitle(plain(title))
     return save(figure, format)
 
