@@ -76,9 +76,9 @@ def over_time(results: Results, metric: str) -> list[Picture]:
 
 def _panels(results: Results, places: list[int]) -> list[tuple[str, list[int]]]:
     """Cells of one environment together, but never more than can be told apart."""
-    titles, panels = names.environments(results.cells), []
+    titles, panels, kept = names.environments(results.cells), [], set(places)
     for everyone in by_environment(results).values():
-        group = [i for i in everyone if i in places]
+        group = [i for i in everyone if i in kept]
         for extra, few in _split(results, group, []) if group else ():
             panels.append((", ".join([titles[group[0]], *extra]), few))
     return panels
