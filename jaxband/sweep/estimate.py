@@ -20,8 +20,8 @@ from jaxband.sweep.spec import Spec
 MICROSECONDS = 1e-6
 CACHE = 2**23  # bytes; larger states are read from memory
 PLAYS = {  # policy -> microseconds per round, fixed and per arm
-    "round_robin": (0.05, 0.004),
-    "oracle": (0.05, 0.01),
+    "round_robin": (0.08, 0.007),
+    "oracle": (0.07, 0.013),
     "random": (0.25, 0.015),
     "rogue_ucb_tuned": (50.0, 3.0),
 }
@@ -113,12 +113,14 @@ def lookahead_cost(cell: Cell) -> float:
 def compile_seconds(cell: Cell) -> float:
     values = cell.settings
     if values["policy"] == "rogue_ucb_tuned":
-        return 40.0
+        return 35.0
     if values.get("learn"):
-        return 25.0
+        return 28.0
     if values["policy"] == "rgp_ucb" and values["planner"] == "subset" and values["depth"] > 1:
+        return 13.0
+    if values["policy"] in ("rgp_pointwise", "recommended") or values.get("planner") == "optimistic":
         return 9.0
-    return 3.0 if values.get("depth", 1) == values["lookahead"] == 1 else 5.0
+    return 4.0 if values.get("depth", 1) == values["lookahead"] == 1 else 7.0
 
 
 def _time(seconds: float) -> str:
