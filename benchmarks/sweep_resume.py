@@ -14,6 +14,8 @@ import numpy as np
 import tables
 
 from jaxband import sweep
+from jaxband.sweep import trajectories
+from jaxband.sweep.units import Measured
 
 
 def main() -> None:
@@ -53,7 +55,9 @@ def measure(directory: Path, units: int, replications: int) -> dict:
 def made_up(units):
     rng = np.random.default_rng(0)
     for unit in units:
-        yield unit, {metric: rng.normal(size=unit.stop - unit.start) for metric in unit.cell.metrics}
+        kept = trajectories.kept(unit.cell, unit.start, unit.stop), len(trajectories.checkpoints(unit.cell))
+        shapes = (unit.stop - unit.start,), kept
+        yield unit, Measured(*({metric: rng.normal(size=s) for metric in unit.cell.metrics} for s in shapes))
 
 
 def timed(work) -> float:

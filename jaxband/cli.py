@@ -1,4 +1,4 @@
-"""The command line: `jaxband reproduce table1` and its siblings, `jaxband sweep` and `jaxband collect`."""
+"""The command line: `jaxband reproduce table1` and its siblings, `jaxband sweep`, `collect`, `plot` and `report`."""
 
 import argparse
 import json
@@ -15,6 +15,7 @@ from jaxband import files
 from jaxband.experiments import figure3, rewards
 from jaxband.experiments.protocols import PROTOCOLS
 from jaxband.experiments.report import Report
+from jaxband.report import commands as report_commands
 from jaxband.sweep import commands as sweep_commands
 
 
@@ -49,6 +50,7 @@ def _parser() -> argparse.ArgumentParser:
     command = _add_experiment(experiments, "figure3", what, _run_figure3, replications=100)
     command.add_argument("--full", action="store_true", help="all of the paper's budgets: several times as long")
     sweep_commands.add_to(commands)
+    report_commands.add_to(commands)
     return parser
 
 

@@ -6,8 +6,9 @@ import os
 import numpy as np
 
 from jaxband import sweep
-from jaxband.sweep import tables
+from jaxband.sweep import tables, trajectories
 from jaxband.sweep.disk import Disk
+from jaxband.sweep.units import Measured
 
 CURVES = [[0.0, 0.6, 1.0], [0.3, 0.4, 0.5]]
 OPERATIONS = [name for name in vars(Disk) if not name.startswith("_")]
@@ -29,7 +30,19 @@ def small_spec(**changes):
 def pretend(units):
     """An engine whose results are a function of cell, metric and replication, and of nothing else."""
     for unit in units:
-        yield unit, {metric: pretended(unit, metric) for metric in unit.cell.metrics}
+        yield unit, measured(unit)
+
+
+def measured(unit):
+    metrics = unit.cell.metrics
+    return Measured({m: pretended(unit, m) for m in metrics}, {m: pretended_trajectories(unit, m) for m in metrics})
+
+
+def pretended_trajectories(unit, metric):
+    """In equal steps to the total."""
+    steps = trajectories.checkpoints(unit.cell) / unit.cell.settings["horizon"]
+    totals = pretended(unit, metric)[: trajectories.kept(unit.cell, unit.start, unit.stop)]
+    return (totals[:, None] * steps).astype(np.float32)
 
 
 def pretended(unit, metric):
@@ -41,7 +54,8 @@ def collected(directory):
     """What `jaxband collect` prints, and all results besides."""
     found = sweep.load(directory)
     assert not found.rejected and not found.missing
-    return tables.to_csv(found.rows()), [{m: x.tobytes() for m, x in arrays.items()} for arrays in found.arrays]
+    arrays = [{m: x.tobytes() for m, x in arrays.items()} for arrays in (*found.arrays, *found.trajectories)]
+    return tables.to_csv(found.rows()), arrays
 
 
 def unit_files(directory):

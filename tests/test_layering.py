@@ -39,6 +39,7 @@ LAYERS = [
     ("theory",),
     ("sweep",),
     ("plots",),
+    ("report",),
     ("experiments",),
     ("cli",),
 ]

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 
 import jaxband as jb
-from jaxband.sweep import build, compute, problems, units
+from jaxband.sweep import build, compute, problems, trajectories, units
 
 THETA = [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3.0]]
+LOGISTIC = jb.recovery.FAMILIES["logistic"](4).bounds
 FAMILIES = {
     "drawn": {"family": "gp", "lengthscale": 3.0},
     "logistic": {"family": "logistic", "theta": THETA},
@@ -22,14 +23,23 @@ def spec(problems, grid, **options):
 
 
 def totals(cells, size, devices, replications=150):
-    """Every metric of every cell, joined over its units."""
+    return [joined.totals for joined in measured(cells, size, devices, replications)]
+
+
+def measured(cells, size, devices, replications=150):
+    """Totals and trajectories of every cell, joined over its units."""
     left = [unit for cell in cells for unit in units.missing(cell, [], replications, size)]
     parts = {}
-    for unit, arrays in compute.results(compute.in_order(left), devices):
-        parts.setdefault(unit.cell, []).append((unit.start, arrays))
+    for unit, found in compute.results(compute.in_order(left), devices):
+        parts.setdefault(unit.cell, []).append((unit.start, found))
     assert sum(map(len, parts.values())) == len(left)
     order = {cell: sorted(found, key=lambda part: part[0]) for cell, found in parts.items()}
-    return [{m: np.concatenate([a[m] for _, a in order[cell]]) for m in cell.metrics} for cell in cells]
+    return [
+        units.Measured(
+            *({m: np.concatenate([found[k][m] for _, found in order[c]]) for m in c.metrics} for k in (0, 1))
+        )
+        for c in cells
+    ]
 
 
 def assert_equal(actual, expected):
@@ -52,6 +62,49 @@ def test_units_are_monte_carlo_however_cut():
         assert_equal(totals(cells, size, jax.devices()[:3]), expected)
 
 
+@pytest.mark.parametrize(("horizon", "lookahead", "rounds"), [(150, 1, 6), (150, 2, 8)])
+def test_trajectories_are_sums_of_rounds_that_were_simulated_one_by_one(horizon, lookahead, rounds):
+    """Of every metric, for the first 7 replications, after every so many rounds and at the end; however cut."""
+    grid = {"policy": "random", "lookahead": lookahead}
+    (cell,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=horizon, replications=70, trajectories=7).cells()
+    checkpoints = trajectories.checkpoints(cell)
+    assert checkpoints.tolist() == [*range(rounds, horizon, rounds), horizon] and len(checkpoints) <= 32
+    (whole,) = measured([cell], 70, jax.devices()[:1], replications=70)
+    policy, problem = build.policy(cell.settings), problems.build(cell.problem, cell.settings)
+    for replication in range(7):
+        run = jb.simulate(policy, problem, jax.random.fold_in(jax.random.key(0), replication), horizon=horizon)
+        curves, z, arms = (np.asarray(x) for x in (run.curves, run.z, run.arms))
+        per_round = {
+            "total_reward": np.asarray(run.rewards),
+            "expected_reward": curves[arms, z[np.arange(horizon), arms]],
+            "instantaneous_regret": np.asarray(jb.regret.instantaneous(run.curves, run.z, run.arms)),
+        }
+        for metric, values in per_round.items():
+            expected, size = (np.cumsum(x, dtype=np.float64)[checkpoints - 1] for x in (values, np.abs(values)))
+            away = np.abs(whole.trajectories[metric][replication] - expected)
+            assert np.all(away <= 4e-7 * size), "a few roundings of float32, of what was added up"
+    for metric, kept in whole.trajectories.items():
+        assert kept.shape == (7, len(checkpoints)) and kept.dtype == np.float32
+        np.testing.assert_array_equal(kept[:, -1], whole.totals[metric][:7].astype(np.float32))
+    for size in (3, 64):
+        (cut,) = measured([cell], size, jax.devices()[:1], replications=70)
+        assert_equal([cut.trajectories], [whole.trajectories])
+
+
+def test_what_is_not_asked_for_is_not_computed():
+    """Without the lookahead regret the best sequences are not looked for, and all other totals keep every bit."""
+    grid = {"policy": "random", "lookahead": 3}
+    (asked,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=200).cells()
+    metrics = ["total_reward", "expected_reward", "instantaneous_regret"]
+    (not_asked,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=200, metrics=metrics).cells()
+    layouts = [compute.prepare(cell).layout for cell in (asked, not_asked)]
+    assert [layout.lookahead for layout in layouts] == [3, 1]
+    (some,), (every,) = (measured([cell], None, jax.devices()[:1], 70) for cell in (not_asked, asked))
+    assert list(some.totals) == metrics
+    for one, other in zip(some, every, strict=True):
+        assert_equal([{m: other[m] for m in metrics}], [one])
+
+
 def test_long_units_take_several_calls(monkeypatch):
     """Two tiles at a time; units of different lengths beside each other."""
     cells = spec({"t": FAMILIES["table"]}, {"policy": "random", "noise": [0.1, 0.2]}, replications=700).cells()
@@ -65,7 +118,7 @@ def test_long_units_take_several_calls(monkeypatch):
 
 @pytest.mark.parametrize("num_arms", [3, 64])
 def test_cells_are_laid_out_as_monte_carlo_would_and_nothing_else_is_computed(num_arms):
-    cell = spec({"drawn": FAMILIES["drawn"]}, {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
+    cell = spec({"p": FAMILIES["drawn"]}, {"policy": ["round_robin"]}, num_arms=num_arms).cells()[0]
     layout = compute.prepare(cell).layout
     assert layout.tile == jb.layout.default_tile(jax.devices()[0], num_arms)
     assert layout.certificate is False and layout.watch == ()
@@ -123,6 +176,19 @@ def test_problems_are_what_they_say(family):
         ({"policy": "oracle", "planner": "optimistic", "depth": 3, "budget": 9}, lambda p: p.planner.budget == 9),
         ({"policy": "round_robin"}, lambda p: p.num_arms == 3),
         ({"policy": "ucb_z"}, lambda p: float(p.horizon) == 9.0),
+        ({"policy": "rogue_ucb_tuned"}, lambda p: p.family.bounds == LOGISTIC and float(p.noise) == np.float32(0.1)),
+        ({"policy": "rogue_ucb_tuned", "family": "exponential"}, lambda p: p.family.bounds != LOGISTIC),
+        (
+            {"policy": "rgp_pointwise", "lengthscale": 2},
+            lambda p: (p.depth, p.commit, p.end_values, float(p.fade)) == (3, 1, True, 0.0),
+        ),
+        (
+            {"policy": "rgp_pointwise", "lengthscale": 2, "beta": 1.5, "fade": True, "depth": 2, "end_values": False},
+            lambda p: (p.depth, p.end_values, float(p.beta), float(p.fade)) == (2, False, 1.5, np.float32(1 / 9)),
+        ),
+        ({"policy": "rgp_ucb", "lengthscale": 2, "learn": 5}, lambda p: p.learn_every == 5),
+        ({"policy": "rgp_ts", "lengthscale": 2, "learn": 0}, lambda p: not hasattr(p, "learn_every")),
+        ({"policy": "recommended", "lengthscale": 2, "learn": 5}, lambda p: p.learn_every == 5),
     ],
 )
 def test_policies_are_what_they_say(grid, check):

@@ -50,6 +50,38 @@ def test_the_table_is_within_a_factor_of_three_of_what_was_measured(settings, mi
     assert 1 / 3 < cost(**settings) / 10 / (microseconds * 1e-6) < 3
 
 
+@pytest.mark.parametrize(
+    ("settings", "microseconds"),
+    [
+        ({"policy": "round_robin"}, 0.089),
+        ({"policy": "oracle", "depth": 3}, 1.21),
+        ({"policy": "rgp_ts"}, 0.64),
+        ({"policy": "rgp_ts", "num_arms": 30}, 1.15),
+        ({"policy": "rgp_ts", "num_arms": 30, "depth": 3, "planner": "subset"}, 6.1),
+        ({"policy": "oracle", "depth": 4, "planner": "optimistic", "budget": 200, "lookahead": 1}, 3.34),
+        ({"policy": "rgp_ts", "depth": 4, "planner": "optimistic", "budget": 50, "lookahead": 1}, 2.37),
+        ({"policy": "rgp_pointwise", "num_arms": 30, "lookahead": 1}, 72.3),
+        ({"policy": "recommended"}, 32.7),
+        ({"policy": "rgp_ts", "learn": 10}, 924),
+        ({"policy": "rgp_ts", "learn": 50, "num_arms": 30, "z_max": 15}, 59.4),
+        ({"policy": "rogue_ucb_tuned", "family": "logistic"}, 184),
+        ({"policy": "rogue_ucb_tuned", "family": "logistic", "num_arms": 30}, 244),
+        ({"policy": "rogue_ucb_tuned", "family": "logistic", "z_max": 60}, 286),
+    ],
+    ids=str,
+)
+def test_the_table_is_within_a_factor_of_two_of_sweeps(settings, microseconds):
+    """By benchmarks/sweep_costs.py, per round and core, at lengthscale 4."""
+    assert 1 / 2 < cost(**({"lengthscale": 4.0} | settings)) / 10 / (microseconds * 1e-6) < 2
+
+
+def test_what_is_not_measured_costs_nothing():
+    problems = {"p": {"family": "gp"}}
+    options = {"replications": 1, "horizon": 10, "problems": problems, "grid": BASE | {"lookahead": 6}}
+    cells = [sweep.Spec("t", **options, **more).cells()[0] for more in ({}, {"metrics": ["total_reward"]})]
+    assert [estimate.lookahead_cost(cell) > 0 for cell in cells] == [True, False]
+
+
 def test_shapes_are_counted_not_cells(tmp_path):
     spec = small_spec(grid={"policy": ["random", "round_robin"], "noise": [0.1, 0.2, 0.3]})
     assert "6 cells, 18 units to run, 2 compilations" in estimate.describe(spec)

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sweep_tools import Fast, collected, pretended, small_spec, unit_files
+from sweep_tools import Fast, collected, measured, small_spec, unit_files
 
 from jaxband import sweep
 from jaxband.sweep import cluster
@@ -81,7 +81,7 @@ class FakeRay:
             raise Died("actor lost")
         if unit:
             self.runs[unit.identity] += 1
-            return {metric: pretended(unit, metric) for metric in unit.cell.metrics}
+            return measured(unit)
         return None
 
     def kill(self, actor):

@@ -80,6 +80,22 @@ def test_a_gaussian_process_without_a_lengthscale_takes_the_cells(tmp_path):
     assert len({cell.environment for cell in cells}) == 2
 
 
+def test_a_parametric_policy_takes_the_family_of_the_problem_or_must_be_told():
+    theta = AS_PYTHON["problems"]["fixed"]
+    make = lambda problem, **grid: sweep.Spec(**(AS_PYTHON | {"problems": {"p": problem}, "grid": grid}))  # noqa: E731
+    assert shown(make(theta, policy="rogue_ucb_tuned").cells(), "family") == [("logistic",)]
+    assert shown(make(theta, policy="rogue_ucb_tuned", family="gamma").cells(), "family") == [("gamma",)]
+    with pytest.raises(sweep.SpecError, match=r"family is missing for policy 'rogue_ucb_tuned' on problem 'p'"):
+        make({"family": "gp", "lengthscale": 2.0}, policy="rogue_ucb_tuned")
+
+
+def test_a_policy_with_defaults_of_its_own_keeps_them_and_can_be_told_otherwise():
+    make = lambda **grid: sweep.Spec(**(AS_PYTHON | {"grid": {"lengthscale": 2.0, "problem": "fixed"} | grid}))  # noqa: E731
+    cells = make(policy=["rgp_ts", "rgp_pointwise"]).cells()
+    assert shown(cells, "planner", "depth", "commit") == [("exhaustive", 1, 1), ("subset", 3, 1)]
+    assert shown(make(policy="rgp_pointwise", depth=2, commit="plan").cells(), "depth", "commit") == [(2, 2)]
+
+
 def test_cells_can_be_listed(tmp_path):
     head = TEXT[: TEXT.index("[grid]")]
     tables = '[[cell]]\npolicy = "rgp_ts"\nlengthscale = [1, 2]\ndepth = 2\ncommit = [1, "plan"]\n'

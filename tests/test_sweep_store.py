@@ -11,6 +11,7 @@ import pytest
 from sweep_tools import CURVES, Counting, Crash, Fast, collected, pretend, small_spec, unit_files
 
 from jaxband import sweep
+from jaxband.sweep import cells
 from jaxband.sweep.disk import TEMPORARY
 
 
@@ -136,6 +137,7 @@ def test_replications_and_cells_can_be_added(tmp_path):
         ({"name": "other"}, "name is 'small' there, 'other' here"),
         ({"replications": 6}, "replications is 7 there, 6 here"),
         ({"metrics": ["total_reward"]}, "metrics is"),
+        ({"trajectories": 3}, "trajectories is 512 there, 3 here"),
         ({"grid": {"policy": ["random"]}}, 'policy is "random", "round_robin" there, "random" here'),
         ({"problems": {"p": {"family": "table", "rows": [*CURVES[:1], [0.3, 0.4, 0.6]]}}}, "problem 'p' is defined"),
     ],
@@ -202,6 +204,24 @@ def test_a_damaged_spec_is_set_aside_and_written_again(tmp_path, whole):
     outcome = run(tmp_path)
     assert [name for name, _ in outcome.rejected] == ["spec.json"] and outcome.units == 0
     assert collected(tmp_path) == collected(whole[0])
+
+
+def test_a_directory_of_another_version_is_refused_and_left_as_it_is(tmp_path):
+    """Its results may be hours of work: nothing is set aside, nothing computed again."""
+    run(tmp_path)
+    document = json.loads((tmp_path / "spec.json").read_bytes())
+    del document["sha256"]
+    document["schema"] = cells.SCHEMA - 1
+    old = cells.canonical_json(document | {"sha256": cells.digest(document)}).encode()
+    (tmp_path / "spec.json").write_bytes(old)
+    before = unit_files(tmp_path)
+    for work in (lambda: run(tmp_path), lambda: sweep.load(tmp_path)):
+        with pytest.raises(
+            sweep.SpecError, match=r"another version of jaxband \(schema 1; this one has 2\).*directory"
+        ):
+            work()
+    assert (tmp_path / "spec.json").read_bytes() == old and unit_files(tmp_path) == before
+    assert not (tmp_path / "rejected").exists()
 
 
 def test_the_second_of_two_sweeps_says_who_has_the_directory(tmp_path, whole):

@@ -5,13 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
-from sweep_tools import pretended, small_spec
+from sweep_tools import measured, small_spec
 
 from jaxband.sweep import CorruptUnit, units
 
 
 def packed(unit):
-    return units.pack(unit, {metric: pretended(unit, metric) for metric in unit.cell.metrics})
+    return units.pack(unit, measured(unit))
 
 
 def some_units(count):
@@ -21,20 +21,33 @@ def some_units(count):
 
 def test_what_is_written_comes_back():
     (unit,) = some_units(1)
-    arrays = {metric: pretended(unit, metric) for metric in unit.cell.metrics}
-    arrays["total_reward"] = np.array([np.nan])
-    piece = units.unpack(*units.pack(unit, arrays))
+    written = measured(unit)
+    written.totals["total_reward"] = np.array([np.nan])
+    piece = units.unpack(*units.pack(unit, written))
     assert (piece.cell, piece.start, piece.stop) == (unit.cell.identity, unit.start, unit.stop)
-    assert piece.arrays.keys() == arrays.keys()
-    for metric, values in arrays.items():
-        np.testing.assert_array_equal(piece.arrays[metric], values)
+    assert piece.checkpoints == [1, 2, 3, 4, 5]
+    for read, kept in zip(piece.measured, written, strict=True):
+        assert read.keys() == kept.keys()
+        for metric, values in kept.items():
+            np.testing.assert_array_equal(read[metric], values)
     assert packed(unit) == packed(unit)
 
 
 def test_arrays_of_the_wrong_length_are_refused():
     (unit,) = some_units(1)
+    good = measured(unit)
     with pytest.raises(ValueError, match=r"total_reward must have shape \[1\], got \[2\]"):
-        units.pack(unit, {metric: np.zeros(2) for metric in unit.cell.metrics})
+        units.pack(unit, good._replace(totals={metric: np.zeros(2) for metric in unit.cell.metrics}))
+    with pytest.raises(ValueError, match=r"total_reward must have shape \[1, 5\], got \[1, 4\]"):
+        units.pack(unit, good._replace(trajectories={metric: np.zeros((1, 4)) for metric in unit.cell.metrics}))
+
+
+@pytest.mark.parametrize(("start", "stop", "kept"), [(0, 3, 3), (3, 6, 2), (4, 5, 1), (5, 6, 0), (6, 7, 0)])
+def test_only_the_first_replications_of_a_cell_have_a_trajectory(start, stop, kept):
+    unit = units.Unit(small_spec(trajectories=5).cells()[0], start, stop)
+    piece = units.unpack(*packed(unit))
+    assert {values.shape for values in piece.measured.trajectories.values()} == {(kept, 5)}
+    assert {values.shape for values in piece.measured.totals.values()} == {(stop - start,)}
 
 
 def test_2000_corrupted_files_are_all_refused_with_one_exception():
@@ -71,7 +84,7 @@ def test_every_single_bit_counts(byte):
             units.unpack(name, bytes(damaged))
 
 
-@pytest.mark.parametrize("body", [b"", b"[]\n", b"{}\n", b"null\n", b"\xff\n", b'{"schema":1}\n', b"[" * 100_000])
+@pytest.mark.parametrize("body", [b"", b"[]\n", b"{}\n", b"null\n", b"\xff\n", b'{"schema":2}\n', b"[" * 100_000])
 def test_well_signed_nonsense_is_refused(body):
     sha256 = hashlib.sha256(body).hexdigest()
     with pytest.raises(CorruptUnit):

@@ -1,6 +1,7 @@
 """Sweeps that can be killed at any moment and resumed: policies × problems × settings × thousands of replications.
 
-Read in this order: spec, settings, problems, cells, units, disk, frozen, store, compute, local, cluster, run, results.
+Read in this order: spec, settings, problems, cells, trajectories, units, disk, frozen, store, compute, local,
+cluster, run, results.
 """
 
 from jaxband.sweep.cluster import ray_engine

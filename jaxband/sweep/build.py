@@ -11,7 +11,8 @@ def policy(cell: dict) -> Policy:
     """What the cell's settings say. All its numbers are leaves."""
     num_arms, z_max = cell["num_arms"], cell["z_max"]
     planned = {"planner": planner(cell), "commit": cell["commit"]} if "planner" in cell else {}
-    gaussian = {name: cell[name] for name in ("noisy_variance", "warm_up") if name in cell}
+    gaussian = {name: cell[name] for name in ("noisy_variance", "warm_up", "beta", "end_values") if name in cell}
+    gaussian |= {"learn": cell["learn"] or None} if "learn" in cell else {}
     match cell["policy"]:
         case "rgp_ucb":
             alpha = {"alpha": getattr(policies.confidence, cell["alpha"]), "alpha_scale": cell["alpha_scale"]}
@@ -20,8 +21,17 @@ def policy(cell: dict) -> Policy:
             )
         case "rgp_ts":
             return policies.rgp_ts(_kernel(cell), num_arms, z_max, cell["policy_noise"], **planned, **gaussian)
+        case "rgp_pointwise":
+            known = {"horizon": cell["horizon"]} if cell["fade"] else {}
+            return policies.rgp_pointwise(
+                _kernel(cell), num_arms, z_max, cell["policy_noise"], **planned, **gaussian, **known
+            )
         case "recommended":
-            return policies.recommended(_kernel(cell), num_arms, z_max, cell["policy_noise"], cell["horizon"])
+            return policies.recommended(
+                _kernel(cell), num_arms, z_max, cell["policy_noise"], cell["horizon"], **gaussian
+            )
+        case "rogue_ucb_tuned":
+            return policies.rogue_ucb_tuned(cell["family"], num_arms, z_max, cell["policy_noise"])
         case "ucb_z":
             return policies.ucb_z(num_arms, z_max, cell["policy_noise"], horizon=cell["horizon"])
         case "oracle":
@@ -41,7 +51,7 @@ def check(cell: dict) -> None:
     _check(tuple(sorted((name, value) for name, value in cell.items() if name in structure)))
 
 
-_SMALL = {"z_max": 0, "noise": 1.0, "policy_noise": 1.0, "alpha_scale": 1.0, "horizon": 1}
+_SMALL = {"z_max": 8, "noise": 1.0, "policy_noise": 1.0, "alpha_scale": 1.0, "horizon": 1}
 
 
 @functools.lru_cache(maxsize=4096)

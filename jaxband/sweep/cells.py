@@ -7,10 +7,11 @@ import itertools
 import json
 
 from jaxband.planners import subset
+from jaxband.recovery import FAMILIES
 from jaxband.sweep import build, problems, settings
 from jaxband.sweep.problems import KeyedError
 
-SCHEMA = 1  # of cells and result files; a change that makes old results wrong must raise it
+SCHEMA = 2  # of cells and result files; a change that makes old results wrong must raise it
 
 
 def canonical_json(value) -> str:
@@ -29,11 +30,12 @@ class Cell:
     settings: dict  # all that matters, defaults written out
     problem: dict  # the definition that settings["problem"] names
     metrics: tuple[str, ...]
+    trajectories: int  # how many replications, the first ones, have theirs kept
 
     @functools.cached_property
     def identity(self) -> str:
         """What its results depend on, hashed: everything but the number of replications."""
-        return digest([SCHEMA, self.settings, self.problem, list(self.metrics)])
+        return digest([SCHEMA, self.settings, self.problem, list(self.metrics), self.trajectories])
 
     @functools.cached_property
     def environment(self) -> str:
@@ -48,13 +50,16 @@ class Cell:
         return [(v is not None, isinstance(v, str), 0 if v is None else v) for v in values]
 
 
-def expand(tables: list[dict], shared: dict, definitions: dict, metrics: tuple[str, ...]) -> list[Cell]:
-    """The cells of all tables, without repetition. A refusal is a KeyedError whose key is (table number, setting)."""
+def expand(tables: list[dict], shared: dict, definitions: dict, kept: tuple) -> list[Cell]:
+    """The cells of all tables, without repetition; `kept` are their metrics and number of trajectories.
+
+    A refusal is a KeyedError whose key is (table number, setting).
+    """
     cells = {}
     for number, table in enumerate(tables):
         try:
             for values in _combinations(table, shared, definitions):
-                cell = Cell(values, definitions[values["problem"]], metrics)
+                cell = Cell(values, definitions[values["problem"]], *kept)
                 cells.setdefault(cell.identity, cell)
         except KeyedError as error:
             raise KeyedError((number, error.key), str(error)) from None
@@ -103,6 +108,9 @@ def canonical(raw: dict, definition: dict) -> dict:
     for name, size in fixed.items():
         if size is not None and raw.setdefault(name, size) != size:
             raise KeyedError(name, f"{name} must be {size} for problem {raw['problem']!r}, got {raw[name]}")
+    raw = settings.POLICY_DEFAULTS.get(raw.get("policy"), {}) | raw
+    if definition["family"] in FAMILIES:
+        raw.setdefault("family", definition["family"])
     take("policy", *settings.ENVIRONMENT)
     uses = settings.POLICY_USES[values["policy"]]
     if "planner" in uses:

@@ -12,12 +12,10 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-import numpy as np
-
 from jaxband import interrupts
 from jaxband.sweep import compute
 from jaxband.sweep.cells import Cell
-from jaxband.sweep.units import Unit
+from jaxband.sweep.units import Measured, Unit
 
 AHEAD = 2  # units that an actor has been sent: one runs, one waits
 MOST_DEATHS = 5  # of actors running the same unit; then it is left out and the sweep stays incomplete
@@ -36,7 +34,7 @@ def ray_engine(address: str | None = None, environment: dict[str, str] | None = 
     except ImportError:
         raise ImportError("clusters need Ray; install it with: pip install 'jaxband[ray]'") from None
 
-    def engine(units: list[Unit]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+    def engine(units: list[Unit]) -> Iterator[tuple[Unit, Measured]]:
         started_here = not ray.is_initialized()
         if started_here:
             ray.init(address=address, log_to_driver=False, configure_logging=False)
@@ -65,10 +63,10 @@ class Worker:
     def ready(self) -> str:
         return str(self._devices[0])
 
-    def run(self, cell: tuple, start: int, stop: int) -> dict[str, np.ndarray]:
+    def run(self, cell: tuple, start: int, stop: int) -> Measured:
         """The results of one unit."""
-        ((_, arrays),) = compute.results([Unit(_cell(cell), start, stop)], self._devices)
-        return arrays
+        ((_, measured),) = compute.results([Unit(_cell(cell), start, stop)], self._devices)
+        return measured
 
 
 _cells: dict[str, Cell] = {}  # in an actor: one object per cell, so that it is prepared once
@@ -105,7 +103,7 @@ class _Crew:
         self._failures = collections.Counter()  # of slots, to start
         self._last_error: Exception | None = None
 
-    def run(self, units: list[Unit]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+    def run(self, units: list[Unit]) -> Iterator[tuple[Unit, Measured]]:
         """Every unit with its results; those that killed too many actors are left out."""
         try:
             yield from self._run(_Queue(units), most=len(units))
@@ -113,7 +111,7 @@ class _Crew:
             for actor in self._actors.values():
                 self._ray.kill(actor)
 
-    def _run(self, queue: "_Queue", most: int) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+    def _run(self, queue: "_Queue", most: int) -> Iterator[tuple[Unit, Measured]]:
         deaths, looked, alone_since = collections.Counter(), -math.inf, time.monotonic()
         while queue or any(unit for _, unit in self._pending.values()):
             interrupts.let_through()
@@ -129,12 +127,12 @@ class _Crew:
             for task in self._ray.wait(list(self._pending), timeout=LOOK_AROUND)[0] if self._pending else ():
                 slot, unit = self._pending.pop(task)
                 try:
-                    arrays = self._ray.get(task)
+                    measured = self._ray.get(task)
                 except self._errors as error:
                     self._bury(slot, unit, error, queue, deaths)
                     continue
                 if unit is not None:
-                    yield unit, arrays
+                    yield unit, measured
                 self._feed(slot, queue)
 
     def _hire(self, most: int) -> None:
@@ -163,7 +161,7 @@ class _Crew:
         for _ in range(AHEAD - sent):
             if queue:
                 unit = queue.take(slot)
-                cell = unit.cell.settings, unit.cell.problem, unit.cell.metrics
+                cell = unit.cell.settings, unit.cell.problem, unit.cell.metrics, unit.cell.trajectories
                 task = self._actors[slot].run.remote(cell, unit.start, unit.stop)
                 self._pending[task] = (slot, unit)
 

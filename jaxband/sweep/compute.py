@@ -19,9 +19,9 @@ from jaxband.base import Policy
 from jaxband.environment import Problem
 from jaxband.layout import Layout, default_tile, lay_out
 from jaxband.monte_carlo import METRICS, WHOLE_LOOPS, run_in_turn
-from jaxband.sweep import build, problems, settings
+from jaxband.sweep import build, problems, settings, trajectories
 from jaxband.sweep.cells import Cell
-from jaxband.sweep.units import LARGEST_UNIT, Unit
+from jaxband.sweep.units import LARGEST_UNIT, Measured, Unit
 
 CELLS_KEPT = 64  # prepared ones that may be met again soon
 
@@ -37,8 +37,8 @@ class Job(NamedTuple):
         return self.shape[-1]
 
 
-def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
-    """Every unit with its metrics, [stop − start] each, in the order in which they are done."""
+def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tuple[Unit, Measured]]:
+    """Every unit with its totals and trajectories, in the order in which they are done."""
     mesh, running = Mesh(np.array(devices), ("units",)), None
     parts: dict[str, list] = {}
     for call in _calls(units, len(devices)):
@@ -73,6 +73,8 @@ def prepare(cell: Cell) -> Job:
     tile = default_tile(jax.devices()[0], values["num_arms"])
     layout = lay_out(values["horizon"], values["lookahead"], values.get("repeats", True), tile=tile)
     layout = layout._replace(tiles_per_call=min(layout.tiles_per_call, max(1, LARGEST_UNIT // tile)))
+    if "lookahead_regret" not in cell.metrics:
+        layout = layout._replace(lookahead=1)  # same segments, and so the same sums, without the best sequences
     leaves, structure = jax.tree.flatten((policy, problem, _key(values["seed"])))
     numbers = tuple(np.asarray(leaf) for leaf in leaves)
     return Job(numbers, (structure, tuple((x.shape, x.dtype.name) for x in numbers), layout))
@@ -135,7 +137,7 @@ def _metrics(policy: Policy, problem: Problem, key: Array, first: Array, count: 
     return {name: values for name, values in measured.items() if name in METRICS}
 
 
-def _take_in(call: _Call, measured: dict[str, Array], parts: dict) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+def _take_in(call: _Call, measured: dict[str, Array], parts: dict) -> Iterator[tuple[Unit, Measured]]:
     """Add a call's results to the `parts` of its units; those that are complete come out."""
     measured = {name: np.asarray(values) for name, values in measured.items()}
     measured.setdefault("lookahead_regret", measured["instantaneous_regret"])  # one step ahead
@@ -144,14 +146,22 @@ def _take_in(call: _Call, measured: dict[str, Array], parts: dict) -> Iterator[t
         if not count:
             continue
         begin, row = int(call.first[device]) * layout.tile, device * layout.tiles_per_call
-        wanted = slice(max(unit.start - begin, 0), min(unit.stop - begin, count * layout.tile))
+        start, stop = max(unit.start, begin), min(unit.stop, begin + count * layout.tile)
         mine = parts.setdefault(unit.identity, {name: [] for name in unit.cell.metrics})
         for name in mine:
-            mine[name].append(_totals(measured[name][row : row + count])[wanted])
-        if begin + count * layout.tile >= unit.stop:
-            yield unit, {name: np.concatenate(arrays) for name, arrays in parts.pop(unit.identity).items()}
+            mine[name].append(_added_up(measured[name][row : row + count])[start - begin : stop - begin])
+        if stop == unit.stop:
+            yield unit, _whole(unit, {name: np.concatenate(x) for name, x in parts.pop(unit.identity).items()})
 
 
-def _totals(sums: np.ndarray) -> np.ndarray:
-    """[replications] from sums per segment [tiles, tile, C], added up as `monte_carlo` does."""
-    return np.cumsum(sums, axis=2, dtype=np.float64)[..., -1].ravel()
+def _added_up(sums: np.ndarray) -> np.ndarray:
+    """[replications, C] from sums per segment [tiles, tile, C], added up as `monte_carlo` does."""
+    return np.cumsum(sums, axis=2, dtype=np.float64).reshape(-1, sums.shape[2])
+
+
+def _whole(unit: Unit, cumulative: dict[str, np.ndarray]) -> Measured:
+    kept = trajectories.kept(unit.cell, unit.start, unit.stop)
+    return Measured(
+        {name: sums[:, -1] for name, sums in cumulative.items()},
+        {name: trajectories.at_checkpoints(sums[:kept]) for name, sums in cumulative.items()},
+    )

@@ -11,6 +11,7 @@ from pathlib import Path
 import jax
 
 from jaxband.layout import CPU_TILE
+from jaxband.policies.recommended import FEW_ARMS
 from jaxband.sweep import compute, frozen, paired, settings, store, tables, units
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.disk import Disk
@@ -18,6 +19,14 @@ from jaxband.sweep.spec import Spec
 
 MICROSECONDS = 1e-6
 CACHE = 2**23  # bytes; larger states are read from memory
+PLAYS = {  # policy -> microseconds per round, fixed and per arm
+    "round_robin": (0.08, 0.007),
+    "oracle": (0.07, 0.013),
+    "random": (0.25, 0.015),
+    "rogue_ucb_tuned": (50.0, 3.0),
+}
+END_VALUES = 0.075  # per arm and rest, for every plan
+LEARN = 0.03  # per arm and third power of the grid, for every fit
 
 
 def describe(spec: Spec, out: Path | None = None) -> str:
@@ -48,7 +57,7 @@ def missing(spec: Spec, wanted: frozen.Frozen, out: Path | None) -> list[units.U
     done = collections.defaultdict(list)
     if out is not None and (content := Disk().read(Path(out) / "spec.json")) is not None:
         frozen.check_extends(wanted, frozen.from_bytes(content))
-        for cell, pieces in store.scan(Path(out), wanted, Disk(), with_arrays=False).pieces.items():
+        for cell, pieces in store.scan(Path(out), wanted, Disk(), with_results=False).pieces.items():
             done[cell] = [(piece.start, piece.stop) for piece in pieces]
     return [u for cell in wanted.cells for u in units.missing(cell, done[cell.identity], spec.replications, spec.unit)]
 
@@ -63,41 +72,55 @@ def policy_cost(cell: Cell) -> float:
     """Microseconds per round: a play, an update of the posterior, a share of a plan."""
     values = cell.settings
     num_arms, num_points = values["num_arms"], values["z_max"] + 1
-    cost = 0.1 + 0.015 * num_arms
-    if values["policy"].startswith("rgp"):
+    fixed, per_arm = PLAYS.get(values["policy"], (0.1, 0.015))
+    cost = fixed + per_arm * num_arms
+    if "kernel" in settings.POLICY_USES[values["policy"]]:
         root = 0.65 * num_points**2  # the rank is about two thirds of the grid
         cost += 0.0007 * root * (3 if 4 * CPU_TILE * num_arms * root > CACHE else 1)
     if values["policy"] == "ucb_z":
         cost += 0.003 * num_arms * num_points
+    if values["policy"] == "rogue_ucb_tuned":
+        cost += 3.3 * num_points
+    if values.get("learn"):
+        cost += LEARN * num_arms * num_points**3 / (values["learn"] * values.get("commit", 1))
     return cost + plan_cost(values, num_arms) / values.get("commit", 1)
 
 
 def plan_cost(values: dict, num_arms: int) -> float:
     """Microseconds per plan."""
+    if values["policy"] == "recommended":
+        values = values | {"planner": "subset", "depth": 4 if num_arms <= FEW_ARMS else 3, "end_values": True}
     depth, bounds = values.get("depth", 1), values["policy"] == "rgp_ucb"
+    ends = END_VALUES * num_arms * (values["z_max"] + 1) if values.get("end_values") else 0.0
     match values.get("planner") if depth > 1 else None:
         case "exhaustive":
             leaves = num_arms**depth if values["repeats"] else math.perm(num_arms, depth)
-            return 0.15 * num_arms * depth + leaves * (0.003 if bounds else 0.0012)
+            return ends + 0.07 * num_arms * depth + leaves * (0.004 if bounds else 0.0012)
         case "subset":
-            return num_arms * 3**depth * (0.025 * values["labels"] if bounds else 0.01)
+            return ends + num_arms * 3**depth * (0.025 * values["labels"] if bounds else 0.008)
         case "optimistic":
-            return values["budget"] * 0.05
+            return 5.0 + 0.04 * values["budget"]
         case _:
-            return 0.0
+            return ends
 
 
 def lookahead_cost(cell: Cell) -> float:
     """Microseconds per round for the best sequences that the lookahead regret compares with."""
-    depth = cell.settings["lookahead"]
-    return cell.settings["num_arms"] * 3**depth * 0.01 / depth if depth > 1 else 0.0
+    depth = cell.settings["lookahead"] if "lookahead_regret" in cell.metrics else 1
+    return cell.settings["num_arms"] * 3**depth * 0.008 / depth if depth > 1 else 0.0
 
 
 def compile_seconds(cell: Cell) -> float:
     values = cell.settings
+    if values["policy"] == "rogue_ucb_tuned":
+        return 35.0
+    if values.get("learn"):
+        return 28.0
     if values["policy"] == "rgp_ucb" and values["planner"] == "subset" and values["depth"] > 1:
+        return 13.0
+    if values["policy"] in ("rgp_pointwise", "recommended") or values.get("planner") == "optimistic":
         return 9.0
-    return 3.0 if values.get("depth", 1) == values["lookahead"] == 1 else 4.0
+    return 4.0 if values.get("depth", 1) == values["lookahead"] == 1 else 7.0
 
 
 def _time(seconds: float) -> str:

@@ -7,6 +7,10 @@ from jaxband.sweep.cells import SCHEMA, Cell, canonical_json, digest
 from jaxband.sweep.spec import Spec, SpecError
 
 
+class OtherVersion(SpecError):
+    """A directory that is whole, but not in a format that this version reads."""
+
+
 @dataclasses.dataclass(frozen=True)
 class Frozen:
     """Complete in itself: needs neither the TOML file nor the CSV files that it came from."""
@@ -14,6 +18,7 @@ class Frozen:
     name: str
     replications: int
     metrics: tuple[str, ...]
+    trajectories: int  # kept of every cell
     problems: dict[str, dict]
     cells: tuple[Cell, ...]
 
@@ -24,6 +29,7 @@ class Frozen:
             "name": self.name,
             "replications": self.replications,
             "metrics": list(self.metrics),
+            "trajectories": self.trajectories,
             "problems": self.problems,
             "cells": sorted((cell.settings for cell in self.cells), key=canonical_json),
         }
@@ -33,7 +39,7 @@ class Frozen:
 def freeze(spec: Spec) -> Frozen:
     cells = spec.cells()
     definitions = {cell.settings["problem"]: cell.problem for cell in cells}
-    return Frozen(spec.name, spec.replications, spec.metrics, definitions, tuple(cells))
+    return Frozen(spec.name, spec.replications, spec.metrics, spec.trajectories, definitions, tuple(cells))
 
 
 def from_bytes(content: bytes) -> Frozen:
@@ -43,10 +49,16 @@ def from_bytes(content: bytes) -> Frozen:
         if document.pop("sha256") != digest(document):
             raise ValueError("its SHA-256 is not the one it was written with")
         if document["schema"] != SCHEMA:
-            raise ValueError(f"it has schema {document['schema']}; this version reads {SCHEMA}")
-        metrics, definitions = tuple(document["metrics"]), document["problems"]
-        cells = tuple(Cell(values, definitions[values["problem"]], metrics) for values in document["cells"])
-        return Frozen(document["name"], document["replications"], metrics, definitions, cells)
+            raise OtherVersion(
+                f"the directory was written by another version of jaxband (schema {document['schema']}; this one has "
+                f"{SCHEMA}): use that version, or another directory"
+            )
+        kept = tuple(document["metrics"]), document["trajectories"]
+        definitions = document["problems"]
+        cells = tuple(Cell(values, definitions[values["problem"]], *kept) for values in document["cells"])
+        return Frozen(document["name"], document["replications"], *kept, definitions, cells)
+    except OtherVersion:
+        raise
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ValueError(f"spec.json is damaged: {error}") from None
 
@@ -55,14 +67,14 @@ def check_extends(new: Frozen, old: Frozen) -> None:
     """Cells and replications may be added; anything else is refused with the difference."""
     differences = [
         f"{key} is {getattr(old, key)!r} there, {getattr(new, key)!r} here"
-        for key in ("name", "metrics")
+        for key in ("name", "metrics", "trajectories")
         if getattr(new, key) != getattr(old, key)
     ]
     if new.replications < old.replications:
         differences.append(f"replications is {old.replications} there, {new.replications} here")
     kept = {cell.identity for cell in new.cells}
     gone = [cell for cell in old.cells if cell.identity not in kept]
-    if gone and new.metrics == old.metrics:
+    if gone and (new.metrics, new.trajectories) == (old.metrics, old.trajectories):
         differences += _differences(gone, new, old)
     if differences:
         remedy = "cells and replications can be added, nothing can be changed; use another directory"

@@ -3,14 +3,13 @@
 from collections.abc import Iterator
 
 import jax
-import numpy as np
 
 from jaxband import devices
 from jaxband.sweep import compute
-from jaxband.sweep.units import Unit
+from jaxband.sweep.units import Measured, Unit
 
 
-def local(units: list[Unit]) -> Iterator[tuple[Unit, dict[str, np.ndarray]]]:
+def local(units: list[Unit]) -> Iterator[tuple[Unit, Measured]]:
     """Every unit with its results, in the order in which they are done."""
     devices.say_if_cores_are_idle()
     yield from compute.results(compute.in_order(units), jax.local_devices())

@@ -5,6 +5,8 @@ comparisons some look large by chance: `p_holm` is Holm's correction over all th
 """
 
 import itertools
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
@@ -22,17 +24,34 @@ def differences(
     """
     if against is not None and against not in (known := sorted({cell.settings["policy"] for cell in cells})):
         raise ValueError(settings.unknown("policy", against, known))
-    rows, names = [], labels(cells)
-    for i, j in _pairs(cells, against):
-        n = min(len(values[i]), len(values[j]))
-        if n < 2:
-            continue
-        where = {name: cells[i].settings[name] for name in settings.ENVIRONMENT}
-        rows.append(where | {"metric": metric, "first": names[i], "second": names[j], "replications": n})
-        rows[-1] |= _compare(values[i][:n] - values[j][:n], confidence)
-    for row, p in zip(rows, holm([row["p"] for row in rows]), strict=True):
-        row["p_holm"] = p
-    return rows
+    names = labels(cells)
+    return [
+        {name: cells[c.first].settings[name] for name in settings.ENVIRONMENT}
+        | {"metric": metric, "first": names[c.first], "second": names[c.second]}
+        | dict(zip(Comparison._fields[2:], c[2:], strict=True))
+        for c in compare(values, pairs(cells, against), confidence)
+    ]
+
+
+class Comparison(NamedTuple):
+    """What is known about the mean of first − second."""
+
+    first: int  # places in the list of cells
+    second: int
+    replications: int  # that both have
+    difference: float
+    standard_error: float
+    low: float  # confidence interval (Student's t)
+    high: float
+    p: float  # of no difference
+    p_holm: float  # the same, corrected for all that were compared together
+
+
+def compare(values: list[np.ndarray], pairs: Iterable[tuple[int, int]], confidence: float = 0.95) -> list[Comparison]:
+    """The given pairs that have two replications in common, Holm's correction over all of them."""
+    both = [(i, j, min(len(values[i]), len(values[j]))) for i, j in pairs]
+    rows = [(i, j, n, *_compare(values[i][:n] - values[j][:n], confidence).values()) for i, j, n in both if n >= 2]
+    return [Comparison(*row, p) for row, p in zip(rows, holm([row[-1] for row in rows]), strict=True)]
 
 
 def holm(p: list[float]) -> list[float]:
@@ -48,8 +67,8 @@ def holm(p: list[float]) -> list[float]:
     return corrected
 
 
-def _pairs(cells: list[Cell], against: str | None):
-    """Indices of the cells to compare, in order."""
+def pairs(cells: list[Cell], against: str | None = None) -> Iterator[tuple[int, int]]:
+    """Places of the cells that can be compared, in order: those of the same environment."""
     groups = {}
     for index, cell in enumerate(cells):
         groups.setdefault(cell.environment, []).append(index)

@@ -7,11 +7,12 @@ from pathlib import Path
 import numpy as np
 
 from jaxband import aggregate
-from jaxband.sweep import paired, settings, store
+from jaxband.sweep import paired, settings, store, trajectories
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.disk import Disk
 from jaxband.sweep.frozen import Frozen
 from jaxband.sweep.settings import follows
+from jaxband.sweep.units import Measured, Piece
 
 STATISTICS = aggregate.Summary._fields
 MOST_VALUES = 10**8  # of one metric, in an array with named dimensions
@@ -24,6 +25,7 @@ class Results:
     frozen: Frozen
     cells: list[Cell]  # those with results
     arrays: list[dict[str, np.ndarray]]  # per cell, [replications] by metric, in replication order from 0
+    trajectories: list[dict[str, np.ndarray]]  # per cell, [kept, C] by metric: cumulative, the first so many
     rejected: list[tuple[str, str]]  # (name, reason) of files that were passed over
 
     @property
@@ -52,6 +54,19 @@ class Results:
         values = [arrays[metric] for arrays in self.arrays]
         return paired.differences(self.cells, values, metric, against, confidence)
 
+    def checkpoints(self, cell: int) -> np.ndarray:
+        """Rounds after which the trajectories of the cell at that place in `cells` are taken, [C]."""
+        return trajectories.checkpoints(self.cells[cell])
+
+    def band(self, cell: int, metric: str) -> aggregate.Band | None:
+        """A cumulative metric over time, of the trajectories that were kept; None if there are none."""
+        kept = self.trajectories[cell][metric]
+        if not len(kept):
+            return None
+        builder = aggregate.BandBuilder()
+        builder.add(kept)
+        return builder.band()
+
     def to_xarray(self):
         """A Dataset with one variable per metric; dimensions are the settings that vary, and `replication`.
 
@@ -61,7 +76,7 @@ class Results:
             import xarray
         except ImportError:
             raise ImportError("named dimensions need xarray; install it with: pip install 'jaxband[results]'") from None
-        axes = self._axes()
+        axes = self.axes()
         shape = [*map(len, axes.values()), self.frozen.replications]
         if np.prod(shape, dtype=float) > MOST_VALUES:
             raise ValueError(f"an array of shape {shape} would be mostly empty; use rows(), or cells and arrays")
@@ -78,7 +93,7 @@ class Results:
         coordinates = axes | {"replication": np.arange(self.frozen.replications)}
         return xarray.Dataset({m: (dimensions, x) for m, x in data.items()}, coordinates, {"name": self.frozen.name})
 
-    def _axes(self) -> dict[str, list]:
+    def axes(self) -> dict[str, list]:
         """The values of every setting that varies by itself, sorted."""
         axes = {}
         for name in self.columns():
@@ -95,17 +110,22 @@ def load(directory: Path | str, disk: Disk | None = None) -> Results:
     frozen = store.read_frozen(directory, disk)
     found = store.scan(directory, frozen, disk)
     cells = sorted((c for c in frozen.cells if found.pieces[c.identity]), key=Cell.sort_key)
-    arrays = [_joined(found.pieces[cell.identity], frozen.metrics) for cell in cells]
-    kept = [i for i, have in enumerate(arrays) if have]
-    return Results(frozen, [cells[i] for i in kept], [arrays[i] for i in kept], found.rejected)
+    unbroken = {cell: parts for cell in cells if (parts := _unbroken(found.pieces[cell.identity]))}
+    totals = [_joined([part.totals for part in parts]) for parts in unbroken.values()]
+    paths = [_joined([part.trajectories for part in parts]) for parts in unbroken.values()]
+    return Results(frozen, list(unbroken), totals, paths, found.rejected)
 
 
-def _joined(pieces: list[store.Piece], metrics: tuple[str, ...]) -> dict[str, np.ndarray]:
-    """The replications from 0 up to the first that is missing; empty if 0 is."""
+def _unbroken(pieces: list[Piece]) -> list[Measured]:
+    """The replications from 0 up to the first that is missing; none if 0 is."""
     unbroken, stop = [], 0
     for piece in pieces:
         if piece.start != stop:
             break
-        unbroken.append(piece)
+        unbroken.append(piece.measured)
         stop = piece.stop
-    return {m: np.concatenate([piece.arrays[m] for piece in unbroken]) for m in metrics} if unbroken else {}
+    return unbroken
+
+
+def _joined(parts: list[dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    return {metric: np.concatenate([part[metric] for part in parts]) for metric in parts[0]}

@@ -1,23 +1,25 @@
 """Run a sweep, or what is left of it: open the directory, find out what is missing, let an engine compute it, save."""
 
 import contextlib
+import platform
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import numpy as np
+import jaxlib
 
+import jaxband
 from jaxband import interrupts
 from jaxband.progress import bar
 from jaxband.sweep import frozen, store
 from jaxband.sweep.disk import Disk
 from jaxband.sweep.local import local
 from jaxband.sweep.spec import Spec
-from jaxband.sweep.units import Unit
+from jaxband.sweep.units import Measured, Unit
 
-Engine = Callable[[list[Unit]], Iterable[tuple[Unit, dict[str, np.ndarray]]]]
+Engine = Callable[[list[Unit]], Iterable[tuple[Unit, Measured]]]
 
 
 class Outcome(NamedTuple):
@@ -43,10 +45,12 @@ def run(
     wanted, began = frozen.freeze(spec), time.perf_counter()
     with store.opened(Path(out), wanted, disk or Disk()) as open_store:
         left, done = open_store.missing(spec.unit), 0
-        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), jax=jax.__version__)
+        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), **_versions())
+        if left and engine is local:
+            open_store.log("devices", devices=[f"{d.device_kind} {d.id}" for d in jax.local_devices()])
         with _logged_end(open_store), interrupts.held(), bar("units", len(left), progress) as advance:
-            for unit, arrays in engine(left) if left else ():
-                open_store.save(unit, arrays)
+            for unit, measured in engine(left) if left else ():
+                open_store.save(unit, measured)
                 done += 1
                 open_store.log("unit", cell=unit.cell.identity, start=unit.start, stop=unit.stop, done=done)
                 advance(1)
@@ -54,6 +58,11 @@ def run(
         event = "done" if done == len(left) else "incomplete"
         open_store.log(event, units=len(left), done=done, seconds=round(seconds, 3))
         return Outcome(len(left), done, open_store.rejected, seconds)
+
+
+def _versions() -> dict[str, str]:
+    ours = {"jaxband": jaxband.__version__, "jax": jax.__version__, "jaxlib": jaxlib.__version__}
+    return ours | {"python": platform.python_version()}
 
 
 @contextlib.contextmanager

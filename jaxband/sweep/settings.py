@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from jaxband import checks
 from jaxband.planners.optimistic import BOUNDS
+from jaxband.recovery import FAMILIES
 
 REQUIRED = object()
 
@@ -68,21 +69,24 @@ PLANNER_USES = {
     "subset": ("depth", "repeats", "labels"),
     "optimistic": ("depth", "budget", "bound"),
 }
-GAUSSIAN = ("kernel", "planner", "commit", "policy_noise", "noisy_variance", "warm_up")
+GAUSSIAN = ("kernel", "planner", "commit", "policy_noise", "warm_up", "learn")
 POLICY_USES = {
-    "rgp_ucb": (*GAUSSIAN, "alpha", "alpha_scale"),
-    "rgp_ts": GAUSSIAN,
-    "recommended": ("kernel", "policy_noise"),
+    "rgp_ucb": (*GAUSSIAN, "noisy_variance", "alpha", "alpha_scale"),
+    "rgp_ts": (*GAUSSIAN, "noisy_variance"),
+    "rgp_pointwise": (*GAUSSIAN, "beta", "fade", "end_values"),
+    "recommended": ("kernel", "policy_noise", "learn"),
+    "rogue_ucb_tuned": ("family", "policy_noise"),
     "ucb_z": ("policy_noise",),
     "oracle": ("planner", "commit"),
     "random": (),
     "round_robin": (),
 }
+POLICY_DEFAULTS = {"rgp_pointwise": {"planner": "subset", "depth": 3, "commit": 1}}  # where they are its own
 ENVIRONMENT = ("problem", "num_arms", "z_max", "noise", "z_init", "horizon", "seed")
 FOLLOWS = {"commit": "depth", "lookahead": "depth", "policy_noise": "noise"}  # whose value is the default
 NUMBERS = {  # change no shape, but for what they do to the rank of a kernel
     *("problem", "noise", "z_init", "seed", "lengthscale", "variance", "offset", "period"),
-    *("policy_noise", "noisy_variance", "warm_up", "alpha", "alpha_scale"),
+    *("policy_noise", "noisy_variance", "warm_up", "alpha", "alpha_scale", "beta", "fade"),
 }
 KERNEL_SETTINGS = ("kernel", "nu", "period", "lengthscale", "variance", "offset")
 
@@ -114,6 +118,11 @@ SETTINGS = {
     "warm_up": Setting(whole(0), 0),
     "alpha": Setting(word(("as_written", "published")), "as_written"),
     "alpha_scale": Setting(number(checks.non_negative), 1.0),
+    "learn": Setting(whole(0), 0),  # plans between two fits of the kernel; 0: it stays as given
+    "beta": Setting(number(checks.non_negative), 2.3),
+    "fade": Setting(flag, False),  # does optimism fade to nothing at the horizon?
+    "end_values": Setting(flag, True),
+    "family": Setting(word(FAMILIES)),  # of the curves that a policy fits; by default the problem's
 }
 
 

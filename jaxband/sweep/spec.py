@@ -58,6 +58,7 @@ class Spec:
     num_arms: int | None = None
     z_max: int | None = None
     metrics: tuple[str, ...] = METRICS
+    trajectories: int = 512  # replications whose course over time is kept, the first of every cell; 0: totals only
     unit: int | None = None  # replications per result file; None: about a million rounds, several per cell
     directory: Path = Path()  # where CSV files are looked for
 
@@ -70,6 +71,7 @@ class Spec:
         if not isinstance(self.name, str) or not self.name:
             raise SpecError(f"name must be a word, got {self.name!r}", ("name",))
         self._check("replications", lambda: checks.whole_number("replications", self.replications, 1, 2**32))
+        self._check("trajectories", lambda: checks.whole_number("trajectories", self.trajectories, 0, 2**32))
         if self.unit is not None:
             self._check("unit", lambda: checks.whole_number("unit", self.unit, 1))
         if bool(self.grid) == bool(self.cell):
@@ -96,7 +98,7 @@ class Spec:
             self._check(name, lambda n=name, v=value: settings.checked(n, v))
         tables = [self.grid] if self.grid else list(self.cell)
         try:
-            return expand(tables, shared, self._definitions(), self.metrics)
+            return expand(tables, shared, self._definitions(), (self.metrics, self.trajectories))
         except KeyedError as error:
             number, key = error.key
             table = ("grid",) if self.grid else ("cell", number)

@@ -16,15 +16,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-import numpy as np
-
-from jaxband.sweep import frozen, units
+from jaxband.sweep import frozen, trajectories, units
 from jaxband.sweep.disk import TEMPORARY, Disk, write_whole
 from jaxband.sweep.frozen import Frozen
 from jaxband.sweep.spec import SpecError
-from jaxband.sweep.units import CorruptUnit, Piece, Unit
+from jaxband.sweep.units import CorruptUnit, Measured, Piece, Unit
 
-OURS = {"spec.json", "units", "rejected", "log.jsonl", "lock"}
+OURS = {"spec.json", "units", "rejected", "log.jsonl", "lock", "plots", "report.html"}
+NOTHING = Measured({}, {})
 
 
 class Busy(RuntimeError):
@@ -47,7 +46,7 @@ class Store:
 
     def missing(self, size: int | None = None) -> list[Unit]:
         """What is left to run. Files that must not be used are set aside."""
-        found = scan(self.directory, self.wanted, self._disk, with_arrays=False)
+        found = scan(self.directory, self.wanted, self._disk, with_results=False)
         for name, reason in found.rejected:
             self._set_aside(self.directory / "units" / name, reason)
         return [
@@ -58,9 +57,9 @@ class Store:
             )
         ]
 
-    def save(self, unit: Unit, arrays: dict[str, np.ndarray]) -> None:
+    def save(self, unit: Unit, measured: Measured) -> None:
         """Keep the results of a unit. They are on the disk when this returns."""
-        name, content = units.pack(unit, arrays)
+        name, content = units.pack(unit, measured)
         write_whole(self._disk, self.directory / "units" / name, content)
 
     def log(self, event: str, **facts) -> None:
@@ -84,6 +83,8 @@ class Store:
         if content is not None and content != wanted:
             try:
                 old = frozen.from_bytes(content)
+            except frozen.OtherVersion:
+                raise
             except ValueError as error:
                 self._set_aside(path, str(error))
             else:
@@ -133,19 +134,21 @@ def read_frozen(directory: Path, disk: Disk) -> Frozen:
     return frozen.from_bytes(content)
 
 
-def scan(directory: Path, wanted: Frozen, disk: Disk, with_arrays: bool = True) -> Found:
+def scan(directory: Path, wanted: Frozen, disk: Disk, with_results: bool = True) -> Found:
     """Read and check every result file. Changes nothing."""
     pieces, rejected = {cell.identity: [] for cell in wanted.cells}, []
     metrics = list(wanted.metrics)
+    expected = {cell.identity: trajectories.checkpoints(cell).tolist() for cell in wanted.cells}
     folder = Path(directory) / "units"
     for name in disk.names(folder):
         if name.startswith(TEMPORARY) or (content := disk.read(folder / name)) is None:
             continue  # being written, or set aside just now
         try:
             piece = units.unpack(name, content)
-            if piece.cell not in pieces or list(piece.arrays) != metrics or piece.stop > wanted.replications:
+            of_ours = (piece.checkpoints, list(piece.measured.totals)) == (expected.get(piece.cell), metrics)
+            if not of_ours or piece.stop > wanted.replications:
                 raise CorruptUnit(f"{name}: belongs to another sweep")
-            pieces[piece.cell].append(piece if with_arrays else piece._replace(arrays={}))
+            pieces[piece.cell].append(piece if with_results else piece._replace(measured=NOTHING))
         except CorruptUnit as error:
             rejected.append((name, str(error)))
     for cell, found in pieces.items():

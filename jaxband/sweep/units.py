@@ -2,10 +2,10 @@
 
 A file is three lines of text and then numbers:
 
-    jaxband unit 1                       the schema
+    jaxband unit 2                       the schema
     3f0a…                                SHA-256 of all that follows; also the name of the file
-    {"cell": "…", "identity": "…", …}    whose results these are, and the arrays in order
-    raw little-endian float64
+    {"cell": "…", "identity": "…", …}    whose results these are, and what the numbers are
+    totals [metrics, replications] in little-endian float64, then trajectories [metrics, kept, C] in float32
 
 Nothing in it depends on when, where or beside what a unit was run, so that the same unit is always the same bytes.
 """
@@ -16,6 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxband.sweep import trajectories
 from jaxband.sweep.cells import SCHEMA, Cell, canonical_json, digest
 
 MAGIC = f"jaxband unit {SCHEMA}\n".encode()
@@ -24,6 +25,7 @@ ROUNDS_PER_UNIT = 2**20  # about a second: what a crash can cost, and how often 
 UNITS_PER_CELL = 8  # at least, if it has enough replications
 SMALLEST_UNIT = 64  # replications; what runs side by side on a CPU
 LARGEST_UNIT = 4096
+TOTALS = np.dtype("<f8")
 
 
 class CorruptUnit(ValueError):
@@ -42,13 +44,21 @@ class Unit(NamedTuple):
         return identity(self.cell.identity, self.start, self.stop)
 
 
+class Measured(NamedTuple):
+    """What an engine finds out about a unit, by metric."""
+
+    totals: dict[str, np.ndarray]  # [stop − start] each
+    trajectories: dict[str, np.ndarray]  # [kept, C] each: cumulative, of the cell's first replications
+
+
 class Piece(NamedTuple):
     """The results of a unit, read back."""
 
     cell: str  # identity of the cell
     start: int
     stop: int
-    arrays: dict[str, np.ndarray]  # [stop − start] each, by metric
+    measured: Measured
+    checkpoints: list[int]  # rounds after which trajectories are taken
     name: str  # of the file
 
 
@@ -74,7 +84,7 @@ def missing(cell: Cell, done: list[tuple[int, int]], replications: int, size: in
     return units
 
 
-def pack(unit: Unit, arrays: dict[str, np.ndarray]) -> tuple[str, bytes]:
+def pack(unit: Unit, measured: Measured) -> tuple[str, bytes]:
     """The name and the content of a unit's file."""
     header = {
         "schema": SCHEMA,
@@ -82,15 +92,22 @@ def pack(unit: Unit, arrays: dict[str, np.ndarray]) -> tuple[str, bytes]:
         "start": unit.start,
         "stop": unit.stop,
         "identity": unit.identity,
-        "arrays": list(unit.cell.metrics),
+        "metrics": list(unit.cell.metrics),
+        "kept": trajectories.kept(unit.cell, unit.start, unit.stop),
+        "checkpoints": trajectories.checkpoints(unit.cell).tolist(),
     }
-    numbers = [np.ascontiguousarray(arrays[name], "<f8") for name in unit.cell.metrics]
-    for name, array in zip(unit.cell.metrics, numbers, strict=True):
-        if array.shape != (unit.stop - unit.start,):
-            raise ValueError(f"{name} must have shape [{unit.stop - unit.start}], got {list(array.shape)}")
-    body = canonical_json(header).encode() + b"\n" + b"".join(array.tobytes() for array in numbers)
+    shape = header["kept"], len(header["checkpoints"])
+    numbers = [_checked(name, measured.totals[name], (unit.stop - unit.start,), TOTALS) for name in unit.cell.metrics]
+    numbers += [_checked(name, measured.trajectories[name], shape, trajectories.TYPE) for name in unit.cell.metrics]
+    body = canonical_json(header).encode() + b"\n" + b"".join(numbers)
     sha256 = hashlib.sha256(body).hexdigest()
     return sha256 + SUFFIX, MAGIC + sha256.encode() + b"\n" + body
+
+
+def _checked(name: str, array: np.ndarray, shape: tuple[int, ...], dtype: np.dtype) -> bytes:
+    if array.shape != shape:
+        raise ValueError(f"{name} must have shape {list(shape)}, got {list(array.shape)}")
+    return np.ascontiguousarray(array, dtype).tobytes()
 
 
 def unpack(name: str, content: bytes) -> Piece:
@@ -113,10 +130,14 @@ def _unpack(name: str, content: bytes) -> Piece:
         raise CorruptUnit("holds the results of another file")
     line, _, numbers = body.partition(b"\n")
     header = json.loads(line)
-    cell, start, stop, names = header["cell"], header["start"], header["stop"], header["arrays"]
+    cell, start, stop, metrics = header["cell"], header["start"], header["stop"], header["metrics"]
+    kept, checkpoints = header["kept"], header["checkpoints"]
     if header["schema"] != SCHEMA or header["identity"] != identity(cell, start, stop):
         raise CorruptUnit("does not know what it is: its identity does not follow from its contents")
-    if not 0 <= start < stop or len(numbers) != 8 * len(names) * (stop - start):
+    split = 8 * len(metrics) * (stop - start)
+    if not 0 <= start < stop or len(numbers) != split + 4 * len(metrics) * kept * len(checkpoints):
         raise CorruptUnit("has the wrong size")
-    values = np.frombuffer(numbers, "<f8").reshape(len(names), stop - start)
-    return Piece(cell, start, stop, dict(zip(names, values, strict=True)), name)
+    totals = np.frombuffer(numbers[:split], TOTALS).reshape(len(metrics), stop - start)
+    values = np.frombuffer(numbers[split:], trajectories.TYPE).reshape(len(metrics), kept, len(checkpoints))
+    measured = Measured(dict(zip(metrics, totals, strict=True)), dict(zip(metrics, values, strict=True)))
+    return Piece(cell, start, stop, measured, checkpoints, name)

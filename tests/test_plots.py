@@ -1,0 +1,93 @@
+"""Figures: PNG and SVG files that are whole, the same bytes every time, and show what they were given."""
+
+import xml.etree.ElementTree as ElementTree
+
+import numpy as np
+import pytest
+
+from jaxband import plots
+from jaxband.aggregate import Band
+from jaxband.plots import style
+
+PNG = b"\x89PNG\r\n\x1a\n"
+
+
+def band(top):
+    rise = np.linspace(0.1, top, 4)
+    return Band(rise, 0.1 * rise, 0.5 * rise, 1.5 * rise)
+
+
+CHECKPOINTS = np.array([5, 10, 15, 20])
+LINES = [
+    plots.Lines(
+        title, [(label, CHECKPOINTS, band(top)) for label, top in (("ours $1", 2.0), ("theirs $2", 1.0))], "same"
+    )
+    for title in ("<smooth>", "rough, noise 0.5")
+]
+GRID = np.array([[1.0, 2.0, np.nan], [3.0, 4.0, 5.0]])
+DRAWN = {
+    "bands": lambda f: plots.bands(LINES, "reward", "Over time & $more$", format=f),
+    "heat": lambda f: plots.heat(
+        [plots.Heat("a", GRID, "s"), plots.Heat("b", GRID + 1, "s")], "x", "y", list("abc"), list("de"),
+        value="mean", title="Heat", format=f,
+    ),
+    "differences": lambda f: plots.differences(
+        [("p", [plots.Difference("a − b", 1.0, 0.5, 1.5, True), plots.Difference("a − c", 0.1, -0.5, 0.7, False)])],
+        "difference", "Differences", format=f,
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_png_and_svg(name):
+    assert DRAWN[name]("png").startswith(PNG)
+    svg = DRAWN[name]("svg")
+    assert ElementTree.fromstring(svg).tag.endswith("}svg")
+    assert svg == DRAWN[name]("svg"), "ids and dates must not change"
+    assert b"<dc:date>" not in svg
+
+
+@pytest.fixture
+def drawn(monkeypatch):
+    """The figures themselves, instead of files."""
+    figures = []
+    for module in (plots.bands, plots.heat, plots.differences):
+        monkeypatch.setitem(module.__globals__, "save", lambda figure, format: figures.append(figure) or b"")
+    yield figures
+    for figure in figures:
+        plots.pyplot().close(figure)
+
+
+def test_bands_show_means_and_percentiles_from_zero_on(drawn):
+    DRAWN["bands"]("png")
+    axes = drawn[0].axes
+    assert [axis.get_title() for axis in axes] == ["<smooth>", "rough, noise 0.5"]
+    means = [line for line in axes[0].lines if not line.get_label().startswith("_")]
+    for line, (label, checkpoints, expected) in zip(means, LINES[0].lines, strict=True):
+        assert line.get_label() == label.replace("$", r"\$")
+        np.testing.assert_array_equal(line.get_xdata(), [0, *checkpoints])
+        np.testing.assert_array_equal(line.get_ydata(), [0, *expected.mean])
+    edges = {tuple(line.get_ydata()) for line in axes[0].lines if line.get_label().startswith("_")}
+    assert edges == {(0, *x) for _, _, b in LINES[0].lines for x in (b.low, b.high)}
+    assert len(drawn[0].legends) == 1 and not axes[0].get_legend(), "same labels, one legend"
+    assert axes[0].get_ylim() == axes[1].get_ylim()
+
+
+def test_panels_of_one_scale_have_the_same_colours_and_numbers_are_written_in(drawn):
+    DRAWN["heat"]("png")
+    first, second = (axis.images[0] for axis in drawn[0].axes if axis.images)
+    assert first.get_clim() == second.get_clim() == (1.0, 6.0)
+    assert [text.get_text() for text in drawn[0].axes[0].texts] == ["1", "2", "3", "4", "5"], "none for nan"
+
+
+def test_differences_that_are_not_significant_are_hollow(drawn):
+    DRAWN["differences"]("png")
+    points = [line for line in drawn[0].axes[0].lines if line.get_marker() == "o"]
+    assert [line.get_markerfacecolor() for line in points] == [plots.COLOURS[0], "white"]
+
+
+def test_few_lines_have_colours_of_their_own_and_many_also_dashes():
+    looks = style.looks([f"{i}" for i in range(12)] + ["3"])
+    assert len(looks) == len({tuple(look.values()) for look in looks.values()}) == 12
+    assert len({look["color"] for look in list(looks.values())[:7]}) == 7
+    assert "#F0E442" not in {look["color"] for look in looks.values()}, "yellow is not seen on white"
