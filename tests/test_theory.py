@@ -362,3 +362,28 @@ def test_measured_regret_stays_below_the_bound(name, depth, repeats):
 def test_bad_arguments_are_refused_by_name(call, error, message):
     with pytest.raises(error, match=re.escape(message)):
         call()
+
+
+@pytest.mark.parametrize(("period", "z_max", "cycles", "horizon"), [(1, 0, 1, 10), (4, 5, 2, 1000), (7, 30, 3, 500)])
+def test_proposition_1_at_the_depths_it_names(period, z_max, cycles, horizon):
+    printed = (1 - ((cycles + 1) * period + z_max) / (horizon + period)) * cycles * period / (cycles * period + z_max)
+    share = theory.lookahead_share(period, z_max, z_max + cycles * period, horizon)
+    assert share == pytest.approx(printed, rel=1e-12)
+    if z_max + period > 1:
+        assert theory.lookahead_share(period, z_max, z_max + period - 1, horizon) == 0.0
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_deep_plans_earn_what_proposition_1_is_sure_of(seed):
+    """Against dynamic programming: the best plan of d plays from every state it leads to, played to the end."""
+    curves = np.random.default_rng(seed).uniform(0.0, 1.0, (3, 4))
+    best, horizon = jb.optimum.exact(curves), 120
+    for depth in range(3 + best.period, 3 + 2 * best.period + 1, max(best.period // 2, 1)):
+        z, total = np.zeros(3, int), 0.0
+        for begin in range(0, horizon, depth):
+            plan = jb.optimum.finite(curves, z, min(depth, horizon - begin)).arms
+            for arm in plan:
+                total += curves[arm, z[arm]]
+                z = np.where(np.arange(3) == arm, 0, np.minimum(z + 1, 3))
+        sure = theory.lookahead_share(best.period, 3, depth, horizon)
+        assert 0.0 < sure * best.average * horizon <= total

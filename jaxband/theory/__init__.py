@@ -8,6 +8,7 @@ from jaxband.theory.information import (
     maximal_information_gain,
 )
 from jaxband.theory.lemmas import gaussian_maximum, variance_per_information
+from jaxband.theory.lookahead import lookahead_share
 from jaxband.theory.planning import optimistic_error, smallest_share
 
 __all__ = [
@@ -15,6 +16,7 @@ __all__ = [
     "greedy_information_gain",
     "information_gain",
     "information_gain_bound",
+    "lookahead_share",
     "maximal_information_gain",
     "optimistic_error",
     "regret_bound_any",
