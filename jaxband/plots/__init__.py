@@ -4,6 +4,8 @@ from jaxband.plots.bands import Lines, bands
 from jaxband.plots.differences import Difference, differences
 from jaxband.plots.heat import Heat, heat
 from jaxband.plots.lines import budgets, cumulative, curves
+from jaxband.plots.lookahead import Node, lookahead
+from jaxband.plots.posteriors import Panel, posteriors
 from jaxband.plots.style import COLOURS, png, pyplot
 
 __all__ = [
@@ -11,12 +13,16 @@ __all__ = [
     "Difference",
     "Heat",
     "Lines",
+    "Node",
+    "Panel",
     "bands",
     "budgets",
     "cumulative",
     "curves",
     "differences",
     "heat",
+    "lookahead",
     "png",
+    "posteriors",
     "pyplot",
 ]
