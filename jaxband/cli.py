@@ -12,8 +12,7 @@ import jaxlib
 
 import jaxband
 from jaxband import files
-from jaxband.experiments import figure3, rewards
-from jaxband.experiments.protocols import PROTOCOLS
+from jaxband.experiments.registry import EXPERIMENTS
 from jaxband.experiments.report import Report
 from jaxband.report import commands as report_commands
 from jaxband.sweep import commands as sweep_commands
@@ -37,50 +36,51 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True)
     reproduce = commands.add_parser("reproduce", help="the paper's tables and figures, next to what the paper prints")
     experiments = reproduce.add_subparsers(required=True, metavar="EXPERIMENT")
-    for name, what in (
-        ("table1", "total reward, l = 5 (Table 1)"),
-        ("lengthscales", "the same for l = 2.5 and 7.5"),
-        ("figure4", "cumulative regret of all four policies, l = 5, 2.5 and 7.5 (Figure 4)"),
-    ):
-        command = _add_experiment(experiments, name, what, _run_rewards, replications=500)
-        command.add_argument(
-            "--protocol", choices=PROTOCOLS, help="run only this one (default: published, as-written beside)"
-        )
-    what = "optimistic planning: reward and depth of the tree against the budget (Figure 3)"
-    command = _add_experiment(experiments, "figure3", what, _run_figure3, replications=100)
-    command.add_argument("--full", action="store_true", help="all of the paper's budgets: several times as long")
+    for name, experiment in EXPERIMENTS.items():
+        _add_experiment(experiments, name, experiment.what, experiment.options)
+    every = {name: how for experiment in EXPERIMENTS.values() for name, how in experiment.options.items()}
+    every["replications"] = {"type": int, "metavar": "N", "help": "of every experiment (default: as many as its own)"}
+    every["protocol"] = every["protocol"] | {"help": "run only this one (default: as each experiment's own)"}
+    _add_experiment(experiments, "all", "all of these, each into a directory of its own", every)
     sweep_commands.add_to(commands)
     report_commands.add_to(commands)
     return parser
 
 
-def _add_experiment(experiments, name: str, what: str, run, replications: int) -> argparse.ArgumentParser:
-    """A sub-command with the options that all experiments share; `run(arguments)` returns a Report."""
+def _add_experiment(experiments, name: str, what: str, options: dict[str, dict]) -> None:
+    """A sub-command with its own options and those that all experiments share."""
     command = experiments.add_parser(name, help=what, description=f"Reproduce {what}.")
-    command.set_defaults(command=_reproduce, experiment=name, run=run)
-    command.add_argument("--replications", type=int, default=replications, metavar="N")
+    command.set_defaults(command=_reproduce, experiment=name)
+    for option, how in options.items():
+        command.add_argument(f"--{option}", **how)
     command.add_argument("--seed", type=int, default=0)
-    command.add_argument(
-        "--out", type=Path, help="directory for the JSON file and the plots (default: results/EXPERIMENT)"
-    )
+    where = "results" if name == "all" else f"results/{name}"
+    command.add_argument("--out", type=Path, default=Path(where), help=f"for JSON files and plots (default: {where})")
     command.add_argument("--json", action="store_true", help="print the results as one JSON document, and nothing else")
     command.add_argument("--no-plots", action="store_true")
-    return command
-
-
-def _run_rewards(arguments) -> Report:
-    return rewards.run(
-        arguments.experiment, arguments.protocol, arguments.replications, arguments.seed, announce=_announce
-    )
-
-
-def _run_figure3(arguments) -> Report:
-    return figure3.run(arguments.replications, arguments.seed, arguments.full, announce=_announce)
 
 
 def _reproduce(arguments) -> int:
+    """One experiment; or all, which share what they have in common."""
+    if arguments.experiment != "all":
+        document = _run_experiment(arguments.experiment, arguments, arguments.out)
+    else:
+        documents = {name: _run_experiment(name, arguments, arguments.out / name) for name in EXPERIMENTS}
+        seconds = sum(document["seconds"] for document in documents.values())
+        document = {"experiment": "all", "seconds": seconds, "experiments": documents}
+    if arguments.json:
+        print(_as_text(document), end="")
+    return 0
+
+
+def _run_experiment(name: str, arguments, out: Path) -> dict:
+    """Run one, write what it made into `out`, print its table unless JSON is wanted; its document."""
     began = time.perf_counter()
-    report = arguments.run(arguments)
+    experiment = EXPERIMENTS[name]
+    given = {option: getattr(arguments, option) for option in experiment.options}
+    defaults = {option: how.get("default") for option, how in experiment.options.items()}
+    options = {option: defaults[option] if value is None else value for option, value in given.items()}
+    report = experiment.run(seed=arguments.seed, announce=lambda what: _announce(f"{name}: {what}"), **options)
     _announce("")
     seconds = time.perf_counter() - began
     document = report.document | {
@@ -89,19 +89,19 @@ def _reproduce(arguments) -> int:
         "devices": [str(device) for device in jax.devices()],
         "python": platform.python_version(),
     }
-    out = arguments.out or Path("results") / arguments.experiment
-    text = json.dumps(document, indent=1) + "\n"
-    contents = {"results.json": text.encode()}
+    contents = {"results.json": _as_text(document).encode()}
     if not arguments.no_plots:
-        contents |= {name: draw() for name, draw in report.pictures.items()}
-    for name, content in contents.items():
-        files.write(out / name, content)
-    if arguments.json:
-        print(text, end="")
-    else:
+        contents |= {picture: draw() for picture, draw in report.pictures.items()}
+    for file, content in contents.items():
+        files.write(out / file, content)
+    if not arguments.json:
         _print_table(report)
         print("\n".join(["", *report.remarks, f"{seconds:.1f} s; wrote " + ", ".join(str(out / n) for n in contents)]))
-    return 0
+    return document
+
+
+def _as_text(document: dict) -> str:
+    return json.dumps(document, indent=1) + "\n"
 
 
 def _announce(what: str) -> None:

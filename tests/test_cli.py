@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from jaxband import aggregate, cli
-from jaxband.experiments import figure3, paper
+from jaxband.experiments import figure3, paper, rewards
+from jaxband.experiments.registry import EXPERIMENTS, Experiment
+from jaxband.experiments.report import Report
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -117,6 +119,75 @@ def test_figure3_reports_rewards_depths_and_claims(tmp_path, capsys, monkeypatch
     assert printed.count("holds:") == 3
     assert printed.count("FAILS: K=30") == 1
     assert (tmp_path / "figure3.png").read_bytes().startswith(PNG)
+
+
+@pytest.fixture
+def pretended(monkeypatch):
+    """Every experiment replaced by one that only notes what it is asked for."""
+    asked = {}
+
+    def pretend(name):
+        def run(announce, **options):
+            announce("something")
+            asked[name] = options
+            return Report({"experiment": name}, "Title", ("policy",), [("p",)], (), {f"{name}.png": lambda: PNG})
+
+        return run
+
+    for name, experiment in EXPERIMENTS.items():
+        monkeypatch.setitem(EXPERIMENTS, name, experiment._replace(run=pretend(name)))
+    return asked
+
+
+def test_all_runs_every_experiment_into_a_directory_of_its_own(tmp_path, capsys, pretended):
+    assert cli.main(["reproduce", "all", "--seed", "3", "--out", str(tmp_path), "--json"]) == 0
+    document = json.loads(capsys.readouterr().out)
+    names = ["table1", "lengthscales", "figure1", "figure2", "figure3", "figure4", "appendix"]
+    assert list(document["experiments"]) == list(pretended) == names
+    for name in names:
+        assert json.loads((tmp_path / name / "results.json").read_text()) == document["experiments"][name]
+        assert (tmp_path / name / f"{name}.png").read_bytes() == PNG
+    assert document["seconds"] == pytest.approx(sum(done["seconds"] for done in document["experiments"].values()))
+    assert pretended["figure1"] == {"seed": 3}
+    assert pretended["figure3"] == {"seed": 3, "replications": 100, "full": False}
+    assert pretended["table1"] == {"seed": 3, "replications": 500, "protocol": None}
+
+
+def test_options_of_all_reach_the_experiments_that_have_them(tmp_path, capsys, pretended):
+    options = ["--replications", "7", "--protocol", "published", "--full", "--no-plots"]
+    assert cli.main(["reproduce", "all", *options, "--out", str(tmp_path)]) == 0
+    assert not list(tmp_path.rglob("*.png"))
+    assert pretended["figure3"] == {"seed": 0, "replications": 7, "full": True}
+    assert pretended["appendix"] == {"seed": 0, "replications": 7, "protocol": "published"}
+    assert capsys.readouterr().out.count("Title") == len(EXPERIMENTS)
+
+
+def test_an_experiment_alone_has_the_same_defaults(tmp_path, pretended):
+    for name, experiment in EXPERIMENTS.items():
+        assert isinstance(experiment, Experiment)
+        assert cli.main(["reproduce", name, "--out", str(tmp_path / name)]) == 0
+    alone = dict(pretended)
+    assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 0
+    assert pretended == alone
+
+
+def test_cells_that_experiments_share_are_run_once(monkeypatch):
+    """Figure 4 shows the cells of both tables: 12 with a kernel and 4 without, in two protocols."""
+    played = []
+
+    def pretend(policy, problem, **options):
+        played.append(policy)
+        band = aggregate.Band(*np.zeros((4, 1)))
+        bands = {metric: band for metric in rewards.PICTURES}
+        summary = {metric: aggregate.summarise(np.zeros(2)) for metric in rewards.PICTURES}
+        return SimpleNamespace(checkpoints=np.ones(1), bands=bands, summary=lambda: summary)
+
+    monkeypatch.setattr(rewards, "monte_carlo", pretend)
+    rewards._run_cell.cache_clear()
+    for name, cells in (("table1", 16), ("lengthscales", 32), ("figure4", 32)):
+        rewards.run(name, None, 2, 12345, announce=lambda what: None)
+        assert len(played) == cells
+    rewards._run_cell.cache_clear()
 
 
 @pytest.mark.slow

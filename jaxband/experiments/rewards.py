@@ -1,6 +1,7 @@
 """The paper's four policies on its parametric curves: tables of total reward (Table 1 and the appendix's two), regret
 over time (Figure 4 and the appendix's two)."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -39,6 +40,7 @@ def run(experiment: str, protocol: str | None, replications: int, seed: int, ann
     return _report(experiment, cells, replications, seed)
 
 
+@functools.cache  # Figure 4 shows the cells of the tables
 def _run_cell(setting, policy, lengthscale, protocol, replications, seed) -> Cell:
     played = _policy(policy, setting, lengthscale, protocol)
     problem = Problem(paper.curves(setting), noise=paper.NOISE)
