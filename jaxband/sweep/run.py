@@ -72,5 +72,5 @@ def _logged_end(open_store: store.Store):
         yield
     except BaseException as error:
         with contextlib.suppress(OSError):
-            open_store.log("stopped", reason=f"{type(error).__name__}: {error}")
+            open_store.log("stopped", reason=f"{type(error).__name__}: {error}".removesuffix(": "))
         raise
