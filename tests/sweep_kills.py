@@ -3,7 +3,8 @@
     python tests/sweep_kills.py SPEC.toml DIR KILLS SEED
 
 Imports the library once and starts no thread of JAX; every sweep is a fork that does. Prints how often a sweep was
-killed and how many sweeps were finished in spite of it.
+killed, how many of these kills left some files but not all and how many an unfinished one, and how many sweeps were
+finished in spite of it.
 """
 
 import json
@@ -16,25 +17,34 @@ import warnings
 from pathlib import Path
 
 from jaxband import cli
+from jaxband.sweep.disk import TEMPORARY, Disk
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
 
 def main(spec: str, directory: Path, kills: int, seed: int) -> None:
-    rng, killed, finished = random.Random(seed), 0, 0
+    rng, killed, midway, torn, finished = random.Random(seed), 0, 0, 0, 0
     _sweep(spec, directory / "whole", None)  # fills the cache of compiled code
     began = time.perf_counter()
     _sweep(spec, directory / "again", None)
     longest = time.perf_counter() - began
+    units = len(_files(directory / "whole"))
     while killed < kills:
         out = directory / f"killed-{finished}"
         while killed < kills:
             if not _sweep(spec, out, rng.uniform(0.0, 1.1 * longest)):
                 break
             killed += 1
+            left = _files(out)
+            midway += 0 < len(left) < units
+            torn += any(name.startswith(TEMPORARY) for name in left)
         _sweep(spec, out, None)
         finished += 1
-    print(json.dumps({"killed": killed, "finished": finished, "seconds": longest}))
+    print(json.dumps({"killed": killed, "midway": midway, "torn": torn, "finished": finished, "seconds": longest}))
+
+
+def _files(directory: Path) -> list[str]:
+    return Disk().names(directory / "units")
 
 
 def _sweep(spec: str, out: Path, seconds: float | None) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxband import sweep
 from jaxband.sweep import tables, trajectories
-from jaxband.sweep.disk import Disk
+from jaxband.sweep.disk import TEMPORARY, Disk
 from jaxband.sweep.units import Measured
 
 CURVES = [[0.0, 0.6, 1.0], [0.3, 0.4, 0.5]]
@@ -60,6 +60,10 @@ def collected(directory):
 
 def unit_files(directory):
     return sorted(os.listdir(directory / "units"))
+
+
+def temporaries(directory):
+    return [name for _, _, names in os.walk(directory) for name in names if name.startswith(TEMPORARY)]
 
 
 class Crash(BaseException):

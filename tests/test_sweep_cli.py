@@ -2,6 +2,7 @@
 
 import csv
 import errno
+import functools
 import io
 import json
 import os
@@ -9,7 +10,7 @@ import re
 import sys
 
 import pytest
-from sweep_tools import Fast, pretend, pretended
+from sweep_tools import OPERATIONS, Counting, Fast, collected, pretend, pretended, temporaries, unit_files
 
 from jaxband import cli, sweep
 from jaxband.sweep import commands, disk, tables
@@ -125,6 +126,8 @@ def test_arguments_that_make_no_sense_are_2(tmp_path, spec, capsys):
     assert "needs --engine ray" in capsys.readouterr().err
     assert cli.main(["collect", str(tmp_path)]) == 2
     assert "no spec.json" in capsys.readouterr().err
+    assert cli.main(["sweep", spec, "--out", spec]) == 2
+    assert "Not a directory" in capsys.readouterr().err
     cli.main(["sweep", spec, "--out", str(tmp_path / "o")])
     assert cli.main(["collect", str(tmp_path / "o"), "--paired", "reward"]) == 2
     assert "unknown metric 'reward'" in capsys.readouterr().err
@@ -141,19 +144,30 @@ def test_a_changed_spec_is_2_with_the_difference(tmp_path, spec, capsys):
 
 
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
-def test_a_disk_that_fails_is_3_and_can_be_resumed(tmp_path, spec, capsys, monkeypatch, code):
-    out = str(tmp_path / "out")
+def test_an_error_at_any_file_operation_is_3_and_can_be_resumed(tmp_path, spec, capsys, monkeypatch, code):
+    """A clear message, nothing left behind, and the same bytes in the end."""
+    (tmp_path / "spec.toml").write_text(SPEC.replace("unit = 3", "unit = 4").replace("[0.2, 0.1]", "0.1"))
 
-    def fail(self, handle):
-        raise OSError(code, os.strerror(code))
+    def sweep_on(out, disk=None):
+        monkeypatch.setattr(commands, "run", functools.partial(sweep.run, disk=disk or Fast()))
+        return cli.main(["sweep", spec, "--out", str(out)])
 
-    with monkeypatch.context() as context:
-        context.setattr(disk.Disk, "sync", fail)
-        assert cli.main(["sweep", spec, "--out", out]) == 3
-    error = capsys.readouterr().err
-    assert os.strerror(code) in error and "run the same command" in error
-    assert cli.main(["sweep", spec, "--out", out]) == 0
-    assert cli.main(["collect", out]) == 0
+    whole = Counting()
+    assert sweep_on(tmp_path / "whole", whole) == 0
+    assert set(whole.log) >= set(OPERATIONS) - {"remove"}
+    for at, operation in enumerate(whole.log):
+        out, disk = tmp_path / str(at), Counting(at, error=OSError(code, os.strerror(code)))
+        capsys.readouterr()
+        assert sweep_on(out, disk) == 3
+        error = capsys.readouterr().err
+        assert os.strerror(code) in error and f"{out} is incomplete; run the same command" in error
+        disk.power_out()
+        if operation in ("write", "sync", "close", "rename"):
+            assert not temporaries(out), "an error is no crash: it is cleaned up after"
+        assert sweep_on(out) == 0
+        assert collected(out) == collected(tmp_path / "whole")
+        assert unit_files(out) == unit_files(tmp_path / "whole")
+        assert not temporaries(out) and not (out / "rejected").exists()
 
 
 def test_an_incomplete_sweep_is_3_and_collect_says_so(tmp_path, spec, capsys, monkeypatch):

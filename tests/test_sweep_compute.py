@@ -49,7 +49,7 @@ def assert_equal(actual, expected):
 
 
 def test_units_are_monte_carlo_however_cut():
-    grid = {"policy": "rgp_ts", "lengthscale": [2.9, 3.0], "depth": 2}
+    grid = {"policy": "rgp_ts", "lengthscale": [2.9, 3.0], "lookahead": 2}
     cells = spec({"p": FAMILIES["drawn"]}, grid).cells()
     expected = []
     for cell in cells:
@@ -71,13 +71,15 @@ def test_trajectories_are_sums_of_rounds_that_were_simulated_one_by_one(horizon,
     assert checkpoints.tolist() == [*range(rounds, horizon, rounds), horizon] and len(checkpoints) <= 32
     (whole,) = measured([cell], 70, jax.devices()[:1], replications=70)
     policy, problem = build.policy(cell.settings), problems.build(cell.problem, cell.settings)
+    simulate = jax.jit(lambda key: jb.simulate(policy, problem, key, horizon=horizon))
     for replication in range(7):
-        run = jb.simulate(policy, problem, jax.random.fold_in(jax.random.key(0), replication), horizon=horizon)
-        curves, z, arms = (np.asarray(x) for x in (run.curves, run.z, run.arms))
+        run = jax.tree.map(np.asarray, simulate(jax.random.fold_in(jax.random.key(0), replication)))
+        rewards = run.curves[np.arange(3), run.z]  # [T, K]: of every arm, had it been played
+        played = rewards[np.arange(horizon), run.arms]
         per_round = {
-            "total_reward": np.asarray(run.rewards),
-            "expected_reward": curves[arms, z[np.arange(horizon), arms]],
-            "instantaneous_regret": np.asarray(jb.regret.instantaneous(run.curves, run.z, run.arms)),
+            "total_reward": run.rewards,
+            "expected_reward": played,
+            "instantaneous_regret": rewards.max(axis=1) - played,
         }
         for metric, values in per_round.items():
             expected, size = (np.cumsum(x, dtype=np.float64)[checkpoints - 1] for x in (values, np.abs(values)))
@@ -94,9 +96,9 @@ def test_trajectories_are_sums_of_rounds_that_were_simulated_one_by_one(horizon,
 def test_what_is_not_asked_for_is_not_computed():
     """Without the lookahead regret the best sequences are not looked for, and all other totals keep every bit."""
     grid = {"policy": "random", "lookahead": 3}
-    (asked,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=200).cells()
+    (asked,) = spec({"p": FAMILIES["table"]}, grid, horizon=200).cells()
     metrics = ["total_reward", "expected_reward", "instantaneous_regret"]
-    (not_asked,) = spec({"p": FAMILIES["drawn"]}, grid, horizon=200, metrics=metrics).cells()
+    (not_asked,) = spec({"p": FAMILIES["table"]}, grid, horizon=200, metrics=metrics).cells()
     layouts = [compute.prepare(cell).layout for cell in (asked, not_asked)]
     assert [layout.lookahead for layout in layouts] == [3, 1]
     (some,), (every,) = (measured([cell], None, jax.devices()[:1], 70) for cell in (not_asked, asked))

@@ -7,9 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from sweep_tools import collected, unit_files
-
-from jaxband.sweep.disk import TEMPORARY
+from sweep_tools import collected, temporaries, unit_files
 
 SPEC = """
 name = "kills"
@@ -43,6 +41,7 @@ def kill_sweeps(tmp_path, kills, seed):
 @pytest.mark.parametrize("kills", [10, pytest.param(300, marks=pytest.mark.slow)])
 def test_random_kills_change_no_byte(tmp_path, kills):
     report = kill_sweeps(tmp_path, kills, seed=kills)
+    print(report)
     assert report["killed"] == kills
     whole = tmp_path / "sweeps" / "whole"
     assert len(unit_files(whole)) == 120
@@ -50,5 +49,5 @@ def test_random_kills_change_no_byte(tmp_path, kills):
         directory = tmp_path / "sweeps" / f"killed-{number}"
         assert collected(directory) == collected(whole)
         assert unit_files(directory) == unit_files(whole)
-        assert not [name for _, _, names in os.walk(directory) for name in names if name.startswith(TEMPORARY)]
+        assert not temporaries(directory)
         assert not (directory / "rejected").exists()

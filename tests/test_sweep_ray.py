@@ -16,7 +16,7 @@ import pytest
 from sweep_tools import Fast, collected, measured, small_spec, unit_files
 
 from jaxband import sweep
-from jaxband.sweep import cluster
+from jaxband.sweep import cluster, compute
 from jaxband.sweep.units import Unit
 
 SPEC = """
@@ -63,7 +63,7 @@ class FakeRay:
 
     def __init__(self, nodes, dies=lambda node, unit: False):
         self._nodes, self._dies, self._dead, self.runs = nodes, dies, set(), collections.Counter()
-        self._names = itertools.count()
+        self._names, self.versions = itertools.count(), compute.versions()
 
     def cluster_resources(self):
         return {"CPU": sum(self._nodes.values())}
@@ -82,17 +82,17 @@ class FakeRay:
         if unit:
             self.runs[unit.identity] += 1
             return measured(unit)
-        return None
+        return self.versions
 
     def kill(self, actor):
         pass
 
     def actor(self, crew, slot):
         actor = SimpleNamespace(name=next(self._names), node=slot.node)
-        actor.ready = SimpleNamespace(remote=lambda: (actor, None))
+        actor.versions = SimpleNamespace(remote=lambda: (actor, None))
         actor.run = SimpleNamespace(remote=lambda cell, start, stop: (actor, Unit(cluster._cell(cell), start, stop)))
         # Ray's references are hashable and all different.
-        for method in (actor.ready, actor.run):
+        for method in (actor.versions, actor.run):
             make = method.remote
             method.remote = lambda *a, make=make: Task(make(*a))
         return actor
@@ -150,6 +150,15 @@ def test_actors_stay_with_a_shape(tmp_path, engine_on):
     assert sum(map(len, shapes.values())) == 14
     for policies in shapes.values():
         assert sum(a != b for a, b in itertools.pairwise(policies)) <= 1
+
+
+def test_a_node_with_other_versions_is_refused(tmp_path, engine_on):
+    """Its results would not be the same bytes."""
+    fake = FakeRay({"a": 1})
+    fake.versions = compute.versions() | {"jaxlib": "0.0.1"}
+    with pytest.raises(ValueError, match=r"a node has .*'jaxlib': '0.0.1'.*, this process .*: install the same on all"):
+        run(tmp_path, engine_on(fake))
+    assert not unit_files(tmp_path)
 
 
 def test_without_ray_the_remedy_is_named(monkeypatch):

@@ -151,6 +151,9 @@ REFUSALS = [
     ("[0.5, 1.0, 3]", "[0.5, 1.0]", 14, "theta must have 3 numbers per arm, got "),
     ("num_arms = 3", "num_arms = 4", 4, "num_arms must be 3 for problem 'fixed', got 4"),
     ('["total_reward"]', '["reward"]', 6, "unknown metric 'reward'"),
+    ("[problems.smooth]", "[problem.smooth]", 8, "unknown entry 'problem'; did you mean 'problems'?"),
+    ('"rgp_ts"', '"RGP-TS"', 17, "got 'RGP-TS'; did you mean 'rgp_ts'?"),
+    ("z_max = 6", "z_max = [6, 7]", 5, r"z_max must be one value here, got \[6, 7\]; lists go into \[grid\]"),
     ("[grid]", "[gird]", 16, "unknown entry 'gird'; did you mean 'grid'?"),
     ("[problems.smooth]", "[problems.smooth", 8, "at line 8"),
     ('"logistic"', '"table"', 14, "unknown entry of a table problem 'theta'"),
@@ -217,7 +220,8 @@ def test_every_policy_planner_and_kernel_has_its_settings():
 
 def test_lines_are_found_in_odd_files():
     text = 'a.b = 1\n# c = 2\n[ x . "y" ] # z\nc = 3\n[[cell]]\nd=1\n[[cell]]\nd=[\n 1,\n 22]\n'
-    assert line_of(text, ("a", "b")) == 1
+    assert line_of(text, ("a", "b")) == line_of(text, ("a",)) == 1
+    assert line_of(text, ("x",)) == 3
     assert line_of(text, ("x", "y", "c")) == 4
     assert line_of(text, ("cell", 1, "d")) == 8
     assert line_of(text, ("cell", 1, "d"), 22) == 10

@@ -60,8 +60,9 @@ class Worker:
 
         self._devices = jax.local_devices()[:1]
 
-    def ready(self) -> str:
-        return str(self._devices[0])
+    def versions(self) -> dict[str, str]:
+        """Asked first: an answer means that the actor is ready."""
+        return compute.versions()
 
     def run(self, cell: tuple, start: int, stop: int) -> Measured:
         """The results of one unit."""
@@ -133,6 +134,8 @@ class _Crew:
                     continue
                 if unit is not None:
                     yield unit, measured
+                elif measured != (ours := compute.versions()):
+                    raise ValueError(f"a node has {measured}, this process {ours}: install the same on all")
                 self._feed(slot, queue)
 
     def _hire(self, most: int) -> None:
@@ -142,7 +145,7 @@ class _Crew:
         for slot in (_Slot(node, index) for node, count in alive.items() for index in range(count)):
             if slot not in self._actors and self._failures[slot] < MOST_DEATHS and len(self._actors) < most:
                 self._actors[slot] = self._actor(slot)
-                self._pending[self._actors[slot].ready.remote()] = (slot, None)
+                self._pending[self._actors[slot].versions.remote()] = (slot, None)
 
     def _actor(self, slot: _Slot):
         from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy

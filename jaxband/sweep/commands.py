@@ -46,8 +46,10 @@ def _sweep(arguments) -> int:
         raise ValueError("--out DIR is missing: where the results go")
     try:
         outcome = run(wanted, arguments.out, engine=_engine(arguments))
+    except NotADirectoryError:
+        raise  # will not be one the next time either
     except (OSError, Busy) as error:
-        print(f"jaxband: {error}\nincomplete; run the same command to go on", file=sys.stderr)
+        print(f"jaxband: {error}\n{arguments.out} is incomplete; run the same command to go on", file=sys.stderr)
         return INCOMPLETE
     except KeyboardInterrupt:
         print("what is done is kept; run the same command to go on", file=sys.stderr)

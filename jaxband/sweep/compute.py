@@ -10,10 +10,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
+import jaxlib
 import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
+import jaxband
 from jaxband import interrupts
 from jaxband.base import Policy
 from jaxband.environment import Problem
@@ -49,6 +51,11 @@ def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tu
         interrupts.let_through(after=running)
     if running:
         yield from _take_in(*running, parts)
+
+
+def versions() -> dict[str, str]:
+    """Of what the bits of a result depend on."""
+    return {"jaxband": jaxband.__version__, "jax": jax.__version__, "jaxlib": jaxlib.__version__}
 
 
 def in_order(units: Iterable[Unit]) -> list[Unit]:

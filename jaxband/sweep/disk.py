@@ -59,7 +59,7 @@ class Disk:
         path.unlink(missing_ok=True)
 
     def append(self, path: Path, content: bytes) -> None:
-        with open(path, "ab", buffering=0) as file:
+        with open(path, "ab") as file:  # buffered: all is written when it is closed, or an error raised
             file.write(content)
 
     def lock(self, path: Path) -> int | None:

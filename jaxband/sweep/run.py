@@ -8,12 +8,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 import jax
-import jaxlib
 
-import jaxband
 from jaxband import interrupts
 from jaxband.progress import bar
-from jaxband.sweep import frozen, store
+from jaxband.sweep import compute, frozen, store
 from jaxband.sweep.disk import Disk
 from jaxband.sweep.local import local
 from jaxband.sweep.spec import Spec
@@ -45,7 +43,8 @@ def run(
     wanted, began = frozen.freeze(spec), time.perf_counter()
     with store.opened(Path(out), wanted, disk or Disk()) as open_store:
         left, done = open_store.missing(spec.unit), 0
-        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), **_versions())
+        versions = compute.versions() | {"python": platform.python_version()}
+        open_store.log("start", name=spec.name, cells=len(wanted.cells), units=len(left), **versions)
         if left and engine is local:
             open_store.log("devices", devices=[f"{d.device_kind} {d.id}" for d in jax.local_devices()])
         with _logged_end(open_store), interrupts.held(), bar("units", len(left), progress) as advance:
@@ -60,11 +59,6 @@ def run(
         return Outcome(len(left), done, open_store.rejected, seconds)
 
 
-def _versions() -> dict[str, str]:
-    ours = {"jaxband": jaxband.__version__, "jax": jax.__version__, "jaxlib": jaxlib.__version__}
-    return ours | {"python": platform.python_version()}
-
-
 @contextlib.contextmanager
 def _logged_end(open_store: store.Store):
     """Say in the log what ended a sweep early."""
@@ -72,5 +66,5 @@ def _logged_end(open_store: store.Store):
         yield
     except BaseException as error:
         with contextlib.suppress(OSError):
-            open_store.log("stopped", reason=f"{type(error).__name__}: {error}")
+            open_store.log("stopped", reason=f"{type(error).__name__}: {error}".removesuffix(": "))
         raise

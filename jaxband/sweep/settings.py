@@ -139,8 +139,9 @@ def unknown(what: str, name, names: Iterable) -> str:
 
 
 def nearest(name, names: Iterable) -> str:
-    """A hint at the name that was meant; empty if none is close."""
-    close = difflib.get_close_matches(str(name), [str(n) for n in names], n=1, cutoff=0.5)
+    """A hint at the name that was meant, "RGP-TS" for "rgp_ts", say; empty if none is close."""
+    written = str(name).lower().replace("-", "_")
+    close = difflib.get_close_matches(written, [str(n) for n in names], n=1, cutoff=0.5)
     return f"; did you mean {close[0]!r}?" if close else ""
 
 

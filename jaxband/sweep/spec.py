@@ -95,6 +95,8 @@ class Spec:
     def _expand(self) -> list[Cell]:
         shared = {name: getattr(self, name) for name in SHARED if getattr(self, name) is not None}
         for name, value in shared.items():
+            if isinstance(value, list | tuple):
+                raise SpecError(f"{name} must be one value here, got {value!r}; lists go into [grid]", (name,))
             self._check(name, lambda n=name, v=value: settings.checked(n, v))
         tables = [self.grid] if self.grid else list(self.cell)
         try:

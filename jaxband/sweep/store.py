@@ -141,9 +141,11 @@ def scan(directory: Path, wanted: Frozen, disk: Disk, with_results: bool = True)
     expected = {cell.identity: trajectories.checkpoints(cell).tolist() for cell in wanted.cells}
     folder = Path(directory) / "units"
     for name in disk.names(folder):
-        if name.startswith(TEMPORARY) or (content := disk.read(folder / name)) is None:
-            continue  # being written, or set aside just now
+        if name.startswith(TEMPORARY):
+            continue  # being written
         try:
+            if (content := disk.read(folder / name)) is None:
+                continue  # set aside just now
             piece = units.unpack(name, content)
             of_ours = (piece.checkpoints, list(piece.measured.totals)) == (expected.get(piece.cell), metrics)
             if not of_ours or piece.stop > wanted.replications:
@@ -151,6 +153,8 @@ def scan(directory: Path, wanted: Frozen, disk: Disk, with_results: bool = True)
             pieces[piece.cell].append(piece if with_results else piece._replace(measured=NOTHING))
         except CorruptUnit as error:
             rejected.append((name, str(error)))
+        except IsADirectoryError:
+            rejected.append((name, f"{name}: is a directory"))
     for cell, found in pieces.items():
         pieces[cell] = _without_overlaps(found, rejected)
     return Found(pieces, rejected)

@@ -25,15 +25,20 @@ def line_of(text: str, path: tuple, value=None) -> int | None:
 def _entries(text: str) -> dict[tuple, int]:
     """The line of every table header and every key."""
     lines, table, counts = {}, (), {}
+
+    def note(path: tuple, number: int) -> None:
+        for depth in range(1, len(path) + 1):  # [a.b] makes a too
+            lines.setdefault(path[:depth], number)
+
     for number, line in enumerate(text.splitlines(), start=1):
         if header := HEADER.match(line):
             table = _parts(header[2])
             if header[1] == "[[":
                 counts[table] = counts.get(table, -1) + 1
                 table = (*table, counts[table])
-            lines.setdefault(table, number)
+            note(table, number)
         elif key := KEY.match(line):
-            lines.setdefault((*table, *_parts(key[1])), number)
+            note((*table, *_parts(key[1])), number)
     return lines
 
 

@@ -123,13 +123,14 @@ def unpack(name: str, content: bytes) -> Piece:
 def _unpack(name: str, content: bytes) -> Piece:
     if not content.startswith(MAGIC):
         raise CorruptUnit("is no result file, or one of another version")
-    sha256, body = content[len(MAGIC) :][:64], content[len(MAGIC) + 65 :]
-    if hashlib.sha256(body).hexdigest().encode() != sha256 or content[len(MAGIC) + 64 :][:1] != b"\n":
+    digest_end = len(MAGIC) + 64
+    sha256, body = content[len(MAGIC) : digest_end], memoryview(content)[digest_end + 1 :]
+    if hashlib.sha256(body).hexdigest().encode() != sha256 or content[digest_end : digest_end + 1] != b"\n":
         raise CorruptUnit("is damaged: its SHA-256 is not the one it was written with")
     if name != sha256.decode() + SUFFIX:
         raise CorruptUnit("holds the results of another file")
-    line, _, numbers = body.partition(b"\n")
-    header = json.loads(line)
+    header_end = content.index(b"\n", digest_end + 1)
+    header, numbers = json.loads(content[digest_end + 1 : header_end]), memoryview(content)[header_end + 1 :]
     cell, start, stop, metrics = header["cell"], header["start"], header["stop"], header["metrics"]
     kept, checkpoints = header["kept"], header["checkpoints"]
     if header["schema"] != SCHEMA or header["identity"] != identity(cell, start, stop):
