@@ -14,6 +14,7 @@ from jax.tree_util import Partial
 
 from jaxband import checks
 from jaxband.base import record
+from jaxband.lanes import of_each_row
 
 
 @record()
@@ -80,4 +81,4 @@ def step(z: Array, arm: Array, z_max: int) -> Array:
 
 def expected_rewards(curves: Array, z: Array) -> Array:
     """f_j(Z_j) of every arm, [K]."""
-    return curves[jnp.arange(z.shape[0]), z]
+    return of_each_row(curves, z)

@@ -22,6 +22,7 @@ from jax.sharding import Mesh, PartitionSpec
 from jaxband import aggregate, checks, devices, interrupts, optimum, processes, regret
 from jaxband.base import Policy
 from jaxband.compile_clock import compile_clock
+from jaxband.dead_code import without_dead_code
 from jaxband.environment import Problem
 from jaxband.layout import Call, Layout, calls, default_tile, in_order, lay_out, share
 from jaxband.progress import bar
@@ -178,7 +179,8 @@ def run_in_turn(
     def tile(policy, problem, key, number):
         rows = number.astype(jnp.uint32) * np.uint32(layout.tile) + np.arange(layout.tile, dtype=np.uint32)
         keys = jax.vmap(lambda row: jax.random.fold_in(key, row))(rows)
-        return jax.vmap(lambda k: _replicate(policy, problem, k, layout))(keys)
+        replicate = without_dead_code(lambda *inputs: _replicate(*inputs, layout))
+        return jax.vmap(lambda k: replicate(policy, problem, k))(keys)
 
     shapes = jax.eval_shape(tile, policy, problem, key, first)
     empty = jax.tree.map(lambda x: jnp.zeros((layout.tiles_per_call, *x.shape), x.dtype), shapes)

@@ -19,6 +19,7 @@ from jax import Array
 
 from jaxband import checks, linalg, prng
 from jaxband.kernels.base import Kernel, as_kernel, exact_gram, is_traced
+from jaxband.lanes import of_each_row
 
 RANK_MULTIPLE = 4  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
 SHORTEST_VECTOR = 32  # LLVM unrolls shorter inner loops instead of vectorising them: several times slower
@@ -236,8 +237,7 @@ def root_at(posterior: Posterior, z: Array) -> Array:
 
 def moments_at(posterior: Posterior, z: Array) -> tuple[Array, Array]:
     """Mean and variance at the arms' rests, [K] each."""
-    arms = np.arange(len(z))
-    return posterior.means[arms, z], posterior.variances[arms, z]
+    return of_each_row(posterior.means, z), of_each_row(posterior.variances, z)
 
 
 def _padded(num_points: int) -> int:

@@ -20,7 +20,7 @@ from jaxband.base import Policy, State
 from jaxband.environment import Problem, step
 
 REFRESH_EVERY = 2**15  # rounds between two `refresh` of a policy's state
-FEW_SHOCKS = 64  # per plan; more are drawn as fast one plan at a time, and would take memory for all rounds
+FEW_SHOCKS = 128  # per plan; more are drawn as fast one plan at a time, and would take memory for all rounds
 
 
 class Run(NamedTuple):

@@ -31,7 +31,7 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess:
 
 @pytest.mark.parametrize("make", [jb.policies.rgp_ucb, jb.policies.rgp_ts])
 def test_rounds_update_the_posterior_in_place_and_in_whole_loops(make):
-    """No copy of the largest array anywhere, no temporary arrays beyond one state, no loop split over cores."""
+    """No copy of the largest array, no temporary arrays beyond one state, no loop split over cores, no dead counts."""
     policy, mesh = make(KERNEL, 5, 20, 0.1), Mesh(np.array(jax.devices()[:1]), ("tiles",))
     plan = layout.lay_out(1000, 1, True)
     first, count = np.zeros(1, np.int32), np.ones(1, np.int32)
@@ -41,6 +41,8 @@ def test_rounds_update_the_posterior_in_place_and_in_whole_loops(make):
     assert f"f32[{shape}]" in text
     assert not re.search(rf"f32\[{shape}\]\S* copy\(", text)
     assert 'outer_dimension_partitions":["' not in text
+    counts = ",".join(map(str, (plan.tile, *policy.prior.counts.shape)))
+    assert f"s32[{counts}]" not in text
     state_bytes = plan.tile * sum(leaf.nbytes for leaf in jax.tree.leaves(policy.prior))
     assert compiled.memory_analysis().temp_size_in_bytes < state_bytes
 

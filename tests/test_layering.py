@@ -19,6 +19,7 @@ LAYERS = [
         "prng",
         "compile_cache",
         "compile_clock",
+        "dead_code",
         "interrupts",
         "progress",
         "files",

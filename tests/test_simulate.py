@@ -192,7 +192,7 @@ def test_refusals(call, message):
         call(random_problem(3, 4))
 
 
-@pytest.mark.parametrize("num_arms", [10, 70], ids=["drawn ahead", "drawn when planning"])
+@pytest.mark.parametrize("num_arms", [10, 140], ids=["drawn ahead", "drawn when planning"])
 def test_every_plan_has_random_numbers_of_its_own_round(num_arms):
     """The plays of single precision, replayed with the numbers that belong to each round."""
     kernel, horizon = jb.kernels.SquaredExponential(2.0), 12
@@ -204,7 +204,7 @@ def test_every_plan_has_random_numbers_of_its_own_round(num_arms):
     key_plan = jax.random.split(key, 4)[3]
     state, step = policy.init(None), jax.jit(policy.update)
     for t in range(horizon):
-        if num_arms <= 64:
+        if num_arms <= 128:
             shocks = prng.normals(key_plan, jnp.array([t], jnp.int32), num_arms)
         else:
             shocks = jax.random.normal(jax.random.fold_in(key_plan, t), (num_arms,))
