@@ -11,6 +11,7 @@ from scipy import optimize
 import jaxband as jb
 from jaxband.policies import rogue
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
 NOISE, Z_MAX = 0.1, 30
 REST = np.arange(Z_MAX + 1)
 BOUNDS = {
