@@ -76,7 +76,12 @@ def test_plots_are_written_whole(table1):
     assert all(path.read_bytes().startswith(PNG) for path in out.glob("*.png"))
 
 
-def test_json_is_one_document_and_nothing_else(compiled_quickly, tmp_path, capsys):
+@pytest.fixture
+def short_runs(compiled_quickly, monkeypatch):
+    monkeypatch.setattr(paper, "HORIZON", 20)
+
+
+def test_json_is_one_document_and_nothing_else(short_runs, tmp_path, capsys):
     options = ["--replications", "2", "--protocol", "published", "--out", str(tmp_path), "--json", "--no-plots"]
     assert cli.main(["reproduce", "lengthscales", *options]) == 0
     printed = capsys.readouterr().out
@@ -106,7 +111,7 @@ def test_unknown_protocol_is_refused(capsys):
     assert "as-written" in capsys.readouterr().err
 
 
-def test_an_output_directory_that_cannot_be_made_is_reported(compiled_quickly, tmp_path, capsys):
+def test_an_output_directory_that_cannot_be_made_is_reported(short_runs, tmp_path, capsys):
     (tmp_path / "file").write_text("in the way")
     options = ["--replications", "2", "--protocol", "published", "--no-plots", "--out", str(tmp_path / "file" / "out")]
     assert cli.main(["reproduce", "lengthscales", *options]) == 2

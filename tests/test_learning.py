@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from quick import jit
 
 import jaxband as jb
 from jaxband import posterior
@@ -46,7 +47,7 @@ def test_a_wrong_lengthscale_is_found(compiled_quickly, wrong):
     arm, z, reward = observations(1, 300)
     known = posterior.condition(state.posterior, arm, z, np.float32(reward), NOISE)
     state = state._replace(posterior=known)
-    relearn = jax.jit(policy.relearn)
+    relearn = jit(policy.relearn)
     for _ in range(10):
         state = relearn(state)
     assert policy.stretch(state) * wrong == pytest.approx(1.0, rel=0.5)

@@ -9,6 +9,7 @@ import weakref
 import jax
 import numpy as np
 import pytest
+from quick import jit
 
 import jaxband as jb
 from jaxband import aggregate, layout, regret
@@ -56,8 +57,7 @@ def totals_one_by_one(policy, problem, horizon, seed, replications):
             "plays": (run.arms[:, None] == np.arange(K, dtype=np.int32)[None, :]).sum(axis=0),
         }
 
-    unoptimised = {"xla_backend_optimization_level": 0}  # compiling dominates here
-    return jax.jit(jax.vmap(replicate), compiler_options=unoptimised)(np.arange(replications, dtype=np.uint32))
+    return jit(jax.vmap(replicate))(np.arange(replications, dtype=np.uint32))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -239,7 +239,7 @@ def test_numbers_of_plans_can_be_watched(compiled_quickly):
     result = jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3, tile=4, watch=("depth", "certified"))
     assert len(np.unique(result.watched["depth"])) > 1
 
-    @jax.jit
+    @jit
     def watched(replication):
         key = jax.random.fold_in(jax.random.key(3), replication)
         return jb.simulate(policy, problem, key, 50, watch=("depth", "certified")).watched
