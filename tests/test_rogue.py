@@ -224,8 +224,10 @@ def test_a_family_of_ones_own_without_a_height():
     assert family.height is None
     curves = np.stack([1.0 - (1.0 - a) * b ** np.arange(11) for a, b in ((0.2, 0.6), (0.5, 0.9), (0.0, 0.8))])
     problem = jb.Problem(curves, noise=NOISE)
-    played = jb.monte_carlo(jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8)
-    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8)
+    played = jb.monte_carlo(
+        jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8, tile=8
+    )
+    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8, tile=8)
     assert played.expected_reward.mean() > 0.93 * oracle.expected_reward.mean()
 
 

@@ -136,6 +136,7 @@ def random_posteriors(seed, count, num_arms, z_max):
     return mean, root, z, alpha, extra
 
 
+@functools.cache
 def plan_ucb(planner):
     return jit(
         jax.vmap(lambda mean, root, z, alpha, extra: planner.plan_ucb(mean, root, z, alpha, extra_variance=extra))
