@@ -6,11 +6,10 @@ Two tests of that (Kolmogorov-Smirnov for the shape, χ² for the spread) for ea
 probability 1e-4 in all, if the seed were drawn anew.
 """
 
-import functools
-
 import jax
 import numpy as np
 import pytest
+from quick import jit
 from scipy import stats
 
 import jaxband as jb
@@ -22,7 +21,7 @@ POLICIES = [(jb.policies.rgp_ucb, 1), (jb.policies.rgp_ucb, 2), (jb.policies.rgp
 FALSE_ALARM = 1e-4 / (2 * len(POLICIES))
 
 
-@functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
+@jit
 def play(policy, keys):
     problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, K, Z_MAX), noise=NOISE)
     run = jax.vmap(lambda key: jb.simulate(policy, problem, key, HORIZON))(keys)

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from quick import jit
 
 import jaxband as jb
 from jaxband import optimum
@@ -37,9 +38,7 @@ def test_end_values_count_as_enumeration_says(float64, planner, depth, repeats):
     rng = np.random.default_rng([depth, repeats])
     curves, ends = rng.normal(size=(2, 40, 3, 5))
     z = rng.integers(0, 5, (40, 3))
-    plan = jax.jit(jax.vmap(lambda c, r, h: PLANNERS[planner](depth, repeats).plan(c, r, end_values=h)))(
-        curves, z, ends
-    )
+    plan = jit(jax.vmap(lambda c, r, h: PLANNERS[planner](depth, repeats).plan(c, r, end_values=h)))(curves, z, ends)
     sequences = itertools.permutations(range(3), depth) if not repeats else itertools.product(range(3), repeat=depth)
     sequences = list(sequences)
     for i in range(40):
@@ -102,7 +101,7 @@ def test_known_curves_are_used_nearly_as_well_as_possible():
     assert 0.95 < result.expected_reward.mean() / result.certificate.mean() <= 1.0
 
 
-def test_a_pointwise_plan_is_the_best_on_optimistic_curves():
+def test_a_pointwise_plan_is_the_best_on_optimistic_curves(compiled_quickly):
     kernel, z = jb.kernels.SquaredExponential(2.0), np.array([2, 0, 5], np.int32)
     policy = jb.policies.rgp_pointwise(kernel, 3, 6, 0.1, beta=1.5, end_values=False)
     state = policy.init(jax.random.key(0))

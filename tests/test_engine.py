@@ -47,7 +47,7 @@ def test_rounds_update_the_posterior_in_place_and_in_whole_loops(make):
     assert compiled.memory_analysis().temp_size_in_bytes < state_bytes
 
 
-def test_long_runs_refresh_the_posterior(monkeypatch):
+def test_long_runs_refresh_the_posterior(compiled_quickly, monkeypatch):
     """Refreshed every 16 rounds, on two devices: the same rewards as without, as nothing has drifted yet."""
     policy = jb.policies.rgp_ucb(KERNEL, 5, 20, 0.1)
     options = {"horizon": 100, "replications": 130, "devices": jax.devices()[:2]}
@@ -85,18 +85,19 @@ def test_a_refresh_is_due_when_a_multiple_was_passed(monkeypatch, first, num_rou
     assert simulate.refresh_if_due(Refreshes(), position, np.int32(first), num_rounds).state == due
 
 
-RUN = """
+PREPARE = """
 import jaxband as jb
 kernel = jb.kernels.SquaredExponential(3.0)
 problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 5, 20), noise=0.1)
-result = jb.monte_carlo(jb.policies.rgp_ts(kernel, 5, 20, 0.1), problem, horizon=30, replications=70)
 """
 
 
 def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     code = "import jax; jax.config.update('jax_persistent_cache_min_compile_time_secs', 0); hits = []\n"
     code += "jax.monitoring.register_event_listener(lambda event, **_: hits.append('cache_hits' in event))\n"
-    code += RUN + "\nprint(sum(hits), result.total_reward.tobytes().hex())"
+    code += PREPARE + "policy = jb.policies.rgp_ts(kernel, 5, 20, 0.1)\n"
+    code += "result = jb.monte_carlo(policy, problem, horizon=30, replications=70)\n"
+    code += "print(sum(hits), result.total_reward.tobytes().hex())"
     hits, totals = zip(*(python(code, JAXBAND_CACHE=str(tmp_path)).stdout.split() for _ in range(2)), strict=True)
     assert totals[0] == totals[1]
     assert int(hits[0]) < int(hits[1])
@@ -131,10 +132,10 @@ def test_importing_is_light():
 
 
 def test_jax_that_runs_already_is_used_and_one_warning_says_so():
-    code = "import jax; jax.numpy.zeros(3)\nimport warnings; warnings.simplefilter('always')" + RUN
-    code += (
-        "\njb.monte_carlo(jb.policies.round_robin(5), problem, horizon=3, replications=3); print(len(jax.devices()))"
-    )
+    code = "import jax; jax.numpy.zeros(3)\nimport warnings; warnings.simplefilter('always')" + PREPARE
+    for policy in ("round_robin(5)", "random(5)"):
+        code += f"jb.monte_carlo(jb.policies.{policy}, problem, horizon=3, replications=3)\n"
+    code += "print(len(jax.devices()))"
     run = python(code)
     assert run.stdout.strip() == "1"
     assert run.stderr.count("JAX was running before jaxband was imported") == (jb.devices.num_cores() > 1)
@@ -145,10 +146,12 @@ def test_an_interrupt_ends_a_long_run_within_a_chunk():
     code = f"""
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)  # also if we were told to ignore it
-{RUN}
+{PREPARE}
+policy = jb.policies.round_robin(5)
+jb.monte_carlo(policy, problem, horizon=30, replications=70)
 print("ready", flush=True)
 try:
-    jb.monte_carlo(jb.policies.rgp_ts(kernel, 5, 20, 0.1), problem, horizon=30, replications=500_000_000)
+    jb.monte_carlo(policy, problem, horizon=30, replications=4_000_000_000)
 except KeyboardInterrupt:
     print("interrupted", flush=True)
 """

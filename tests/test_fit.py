@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 from scipy import optimize, stats
 
 import jaxband as jb
@@ -19,7 +20,6 @@ from jaxband.fit import maximise
 from jaxband.kernels import Constant, Linear, Matern, Periodic, SquaredExponential
 
 NAN = float("nan")
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 KERNELS = {
     "smooth": (SquaredExponential(3.0, 2.0), lambda x, y: reference.squared_exponential(x, y, 3.0, 2.0)),
     "rough": (Matern(0.5, 4.0, 0.5), lambda x, y: reference.matern(x, y, 0.5, 4.0, 0.5)),

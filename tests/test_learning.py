@@ -3,6 +3,7 @@
 import jax
 import numpy as np
 import pytest
+from quick import jit
 
 import jaxband as jb
 from jaxband import posterior
@@ -25,7 +26,7 @@ def observations(seed, number, kernel=KERNEL):
     return arm, z, curves[arm, z] + NOISE * rng.normal(size=number)
 
 
-def test_the_posteriors_evidence_is_the_marginal_likelihood(float64):
+def test_the_posteriors_evidence_is_the_marginal_likelihood(compiled_quickly, float64):
     """Up to a number that depends on the data alone: differences between kernels are equal."""
     arm, z, reward = observations(0, 200)
     data = jb.fit.summarise(arm, z, reward, K, Z_MAX)
@@ -39,14 +40,14 @@ def test_the_posteriors_evidence_is_the_marginal_likelihood(float64):
 
 
 @pytest.mark.parametrize("wrong", [0.25, 4.0])
-def test_a_wrong_lengthscale_is_found(wrong):
+def test_a_wrong_lengthscale_is_found(compiled_quickly, wrong):
     """From a start four times off, the stretch found is within a factor of 1.5 (one step is 1.41) of the right one."""
     policy = jb.policies.rgp_ts(jb.kernels.SquaredExponential(4.0 * wrong), K, Z_MAX, NOISE, learn=10)
     state = policy.init(jax.random.key(0))
     arm, z, reward = observations(1, 300)
     known = posterior.condition(state.posterior, arm, z, np.float32(reward), NOISE)
     state = state._replace(posterior=known)
-    relearn = jax.jit(policy.relearn)
+    relearn = jit(policy.relearn)
     for _ in range(10):
         state = relearn(state)
     assert policy.stretch(state) * wrong == pytest.approx(1.0, rel=0.5)
@@ -73,7 +74,7 @@ def test_learning_makes_up_for_a_wrong_kernel():
     assert behind.mean() < 2 * behind.std(ddof=1) / 8
 
 
-def test_a_policy_that_learns_shows_what_it_learned():
+def test_a_policy_that_learns_shows_what_it_learned(compiled_quickly):
     policy = jb.policies.rgp_ucb(KERNEL, 2, 5, NOISE, learn=3)
     problem = jb.Problem([[0.0, 0.1, 0.2, 0.3, 0.4, 0.5], [0.5, 0.5, 0.5, 0.5, 0.5, 0.5]], noise=NOISE)
     run = jb.simulate(policy, problem, jax.random.key(0), 60)
@@ -82,7 +83,7 @@ def test_a_policy_that_learns_shows_what_it_learned():
     assert 0.0 < policy.variance_factor(run.state) < 10.0
 
 
-def test_learning_leaves_the_rest_of_a_policy_alone():
+def test_learning_leaves_the_rest_of_a_policy_alone(compiled_quickly):
     plain = jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, planner=subset(3), commit=2)
     learner = jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, planner=subset(3), commit=2, learn=50)
     for name in ("num_arms", "z_max", "depth", "commit", "warm_up", "planner"):
@@ -100,18 +101,13 @@ def test_arms_that_recover_at_different_rests_and_a_z_max_that_is_only_a_bound()
     curves = jb.recovery.extend(jb.recovery.gp(jax.random.key(0), KERNEL, 3, 12), own)
     problem = jb.Problem(curves, noise=NOISE)
     wider = jb.Problem(np.pad(np.asarray(curves), ((0, 0), (0, 8)), mode="edge"), noise=NOISE)
-    told = jb.monte_carlo(
-        jb.policies.recommended(KERNEL, 3, own, NOISE, 1000), problem, horizon=1000, replications=32, lookahead=1
-    )
-    bounded = jb.monte_carlo(
-        jb.policies.recommended(KERNEL, 3, 20, NOISE, 1000), wider, horizon=1000, replications=32, lookahead=1
-    )
-    best = jb.monte_carlo(
-        jb.policies.oracle(3, 12, planner=subset(4), commit=1, end_values=True),
-        problem,
-        horizon=1000,
-        replications=2,
-        lookahead=1,
-    )
-    assert told.expected_reward.mean() > 0.9 * best.expected_reward.mean()
-    assert bounded.expected_reward.mean() > 0.9 * best.expected_reward.mean()
+
+    def earned(policy, problem, replications):
+        options = {"horizon": 1000, "replications": replications, "tile": replications, "lookahead": 1}
+        return jb.monte_carlo(policy, problem, **options).expected_reward.mean()
+
+    told = earned(jb.policies.recommended(KERNEL, 3, own, NOISE, 1000), problem, 32)
+    bounded = earned(jb.policies.recommended(KERNEL, 3, 20, NOISE, 1000), wider, 32)
+    best = earned(jb.policies.oracle(3, 12, planner=subset(4), commit=1, end_values=True), problem, 2)
+    assert told > 0.9 * best
+    assert bounded > 0.9 * best

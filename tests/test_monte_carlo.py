@@ -9,6 +9,7 @@ import weakref
 import jax
 import numpy as np
 import pytest
+from quick import jit
 
 import jaxband as jb
 from jaxband import aggregate, layout, regret
@@ -56,8 +57,7 @@ def totals_one_by_one(policy, problem, horizon, seed, replications):
             "plays": (run.arms[:, None] == np.arange(K, dtype=np.int32)[None, :]).sum(axis=0),
         }
 
-    unoptimised = {"xla_backend_optimization_level": 0}  # compiling dominates here
-    return jax.jit(jax.vmap(replicate), compiler_options=unoptimised)(np.arange(replications, dtype=np.uint32))
+    return jit(jax.vmap(replicate))(np.arange(replications, dtype=np.uint32))
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -231,19 +231,23 @@ def test_bands_do_not_hold_on_to_curves_they_no_longer_need(monkeypatch):
     assert released[1]() is None and released[2]() is None
 
 
-def test_numbers_of_plans_can_be_watched():
+def test_numbers_of_plans_can_be_watched(compiled_quickly):
     """Averaged over the rounds that plans govern: not the warm-up, not what is played beyond the horizon."""
     kernel = jb.kernels.SquaredExponential(2.0)
     policy = jb.policies.rgp_ts(kernel, 3, 5, 0.1, planner=jb.planners.optimistic(3, 9, "paper"), warm_up=2)
     problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 3, 5), noise=0.1)
-    result = jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3, watch=("depth", "certified"))
+    result = jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3, tile=4, watch=("depth", "certified"))
     assert len(np.unique(result.watched["depth"])) > 1
+
+    @jit
+    def watched(replication):
+        key = jax.random.fold_in(jax.random.key(3), replication)
+        return jb.simulate(policy, problem, key, 50, watch=("depth", "certified")).watched
+
     for r in range(4):
-        key = jax.random.fold_in(jax.random.key(3), r)
-        run = jb.simulate(policy, problem, key, 50, watch=("depth", "certified"))
-        for name, values in run.watched.items():
+        for name, values in watched(r).items():
             np.testing.assert_allclose(result.watched[name][r], np.mean(np.asarray(values[2:], float)), rtol=1e-6)
-    assert jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3).watched == {}
+    assert jb.monte_carlo(policy, problem, horizon=50, replications=4, seed=3, tile=4).watched == {}
 
 
 def test_only_numbers_of_plans_can_be_watched():

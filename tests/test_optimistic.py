@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 
 from jaxband import kernels, planners, policies, recovery
 from jaxband.environment import Problem
@@ -18,7 +19,6 @@ from jaxband.theory import optimistic_error, smallest_share
 
 SHAPES = [(1, 1, 0), (1, 4, 2), (2, 5, 1), (3, 3, 0), (4, 4, 6), (6, 3, 9)]  # num_arms, depth, z_max
 EVERYTHING = 10**8
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})
 
 
 @pytest.fixture
@@ -45,12 +45,17 @@ def plan(depth, budget, bound="per-slot"):
     return jit(jax.vmap(planners.optimistic(depth, budget, bound).plan))
 
 
+@functools.cache
+def plan_exactly(depth):
+    return jit(jax.vmap(planners.subset(depth).plan))
+
+
 @pytest.mark.parametrize("bound", BOUNDS)
 @pytest.mark.parametrize(("num_arms", "depth", "z_max"), SHAPES)
 def test_without_a_limit_it_is_exact(float64, num_arms, depth, z_max, bound):
     curves, z = mixed_problems(0, 80, num_arms, z_max)
     found = plan(depth, EVERYTHING, bound)(curves, z)
-    best = jit(jax.vmap(planners.subset(depth).plan))(curves, z)
+    best = plan_exactly(depth)(curves, z)
     np.testing.assert_allclose(found.value, best.value, rtol=1e-12, atol=1e-12)
     for table, rests, arms, value in zip(curves, z, np.asarray(found.arms), found.value, strict=True):
         assert reference.leaf_mean(table, rests, arms) == pytest.approx(float(value), abs=1e-12)
@@ -106,7 +111,7 @@ def test_b_is_never_below_the_value_of_a_node_and_never_above_its_parents(float6
 def test_more_budget_is_never_worse(bound):
     curves, z = mixed_problems(3, 200, num_arms=5, z_max=7)
     curves = curves.astype(np.float32)
-    best = jit(jax.vmap(planners.subset(5).plan))(curves, z).value
+    best = plan_exactly(5)(curves, z).value
     before = np.full(200, -np.inf)
     for budget in (5, 10, 40, 150, 2000):
         found = plan(5, budget, bound)(curves, z)
@@ -122,7 +127,7 @@ def test_lanes_do_not_disturb_one_another():
     """Alone, beside others that take longer, and in nested vmaps: the same plan."""
     curves, z = random_problems(4, 6, num_arms=4, z_max=8)
     curves, planner = curves.astype(np.float32), planners.optimistic(5, 200)
-    together = jit(jax.vmap(planner.plan))(curves, z)
+    together = plan(5, 200)(curves, z)
     nested = jit(jax.vmap(jax.vmap(planner.plan)))(curves.reshape(2, 3, 4, 9), z.reshape(2, 3, 4))
     assert len(np.unique(together.nodes)) > 1
     plan_one = jit(planner.plan)
@@ -146,7 +151,7 @@ def test_thompson_sampling_with_enough_budget_is_exact_planning():
     problem = Problem(lambda key: recovery.gp(key, kernel, 4, 60), noise=0.1)
     choices = (planners.optimistic(3, 84), planners.subset(3))
     fast, slow = (policies.rgp_ts(kernel, 4, 60, 0.1, planner=planner) for planner in choices)
-    play = jax.jit(lambda policy: simulate(policy, problem, jax.random.key(5), 60).arms)
+    play = jit(lambda policy: simulate(policy, problem, jax.random.key(5), 60).arms)
     np.testing.assert_array_equal(play(fast), play(slow))
 
 

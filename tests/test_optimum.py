@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 import reference
 import scipy.optimize
+from quick import jit
 
 import jaxband as jb
 from jaxband import optimum, regret
@@ -20,7 +21,6 @@ from jaxband.optimum import states
 SHAPES = [(2, 3), (2, 4), (2, 5), (3, 3), (3, 4), (3, 5)]
 PER_SHAPE = 36  # 216 problems
 KERNEL = jb.kernels.SquaredExponential(2.0)
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 
 from jaxband.planners import exhaustive, subset, windows
 
@@ -31,7 +32,6 @@ ALPHA = np.linspace(0.0, 3.0, PROBLEMS)
 EXTRA = np.tile([0.0, 0.7], PROBLEMS // 2)
 ZEROS, TWOS = np.zeros(PROBLEMS), np.full(PROBLEMS, 2.0)
 PLANNERS = {"exhaustive": exhaustive, "subset": subset}
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 from scipy import stats
 
 import jaxband as jb
@@ -20,7 +21,6 @@ K, Z_MAX, NOISE = 3, 6, 0.3
 KERNEL = jb.kernels.SquaredExponential(2.0) + jb.kernels.Linear(variance=0.02)  # no two rests have the same variance
 GRAM = reference.gram(lambda x, y: reference.squared_exponential(x, y, 2.0) + reference.linear(x, y, 0.02), Z_MAX)
 FALSE_ALARM = 1e-5
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 POLICIES = {
     "1RGP-UCB": lambda: rgp_ucb(KERNEL, K, Z_MAX, NOISE),

@@ -17,28 +17,32 @@ import json, sys
 import numpy as np
 import jax
 jax.config.update("jax_num_cpu_devices", 2)
-port, process, replications = sys.argv[1], int(sys.argv[2]), int(sys.argv[3])
+port, process = sys.argv[1], int(sys.argv[2])
 if port != "alone":
     jax.distributed.initialize(f"localhost:{port}", num_processes=2, process_id=process)
 import jaxband as jb
 kernel = jb.kernels.SquaredExponential(2.0)
 problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 3, 6), noise=0.3)
 policy = jb.policies.rgp_ts(kernel, 3, 6, 0.3, planner=jb.planners.exhaustive(2))
-result = jb.monte_carlo(policy, problem, horizon=12, replications=replications, tile=8, watch=("value",))
-assert len(jax.devices()) == (2 if port == "alone" else 4) and jax.local_device_count() == 2
-print(json.dumps({
-    "total": result.total_reward.tobytes().hex(), "plays": result.plays.tolist(),
-    "watched": result.watched["value"].tobytes().hex(),
-    "low": result.bands["lookahead_regret"].low.tobytes().hex(),
-    "mean": result.bands["lookahead_regret"].mean.tolist(),
-    "error": result.bands["lookahead_regret"].standard_error.tolist(),
-}))
+answers = []
+for replications in map(int, sys.argv[3:]):
+    result = jb.monte_carlo(policy, problem, horizon=12, replications=replications, tile=8, watch=("value",))
+    assert len(jax.devices()) == (2 if port == "alone" else 4) and jax.local_device_count() == 2
+    answers.append({
+        "total": result.total_reward.tobytes().hex(), "plays": result.plays.tolist(),
+        "watched": result.watched["value"].tobytes().hex(),
+        "low": result.bands["lookahead_regret"].low.tobytes().hex(),
+        "mean": result.bands["lookahead_regret"].mean.tolist(),
+        "error": result.bands["lookahead_regret"].standard_error.tolist(),
+    })
+print(json.dumps(answers))
 """
+REPLICATIONS = [45, 5]  # six tiles of eight; one tile, so that a process has nothing to do
 
 
-def start(port, process, replications):
+def start(port, process):
     environment = {name: value for name, value in os.environ.items() if name not in ("JAX_NUM_CPU_DEVICES",)}
-    command = [sys.executable, "-c", SCRIPT, str(port), str(process), str(replications)]
+    command = [sys.executable, "-c", SCRIPT, str(port), str(process), *map(str, REPLICATIONS)]
     return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True)
 
 
@@ -48,14 +52,20 @@ def answer(process):
     return json.loads(out.splitlines()[-1])
 
 
-@pytest.mark.parametrize("replications", [45, 5])  # six tiles of eight; one tile, so that a process has nothing to do
-def test_two_processes_give_the_totals_of_one(replications):
+@pytest.fixture(scope="module")
+def answers():
+    """For each number of replications: of the first process, of the second, and of one alone."""
     with socket.socket() as free:
         free.bind(("localhost", 0))
         port = free.getsockname()[1]
-    pair = [start(port, 0, replications), start(port, 1, replications)]
+    pair = [start(port, 0), start(port, 1)]
     first, second = (answer(process) for process in pair)
-    alone = answer(start("alone", 0, replications))
+    return dict(zip(REPLICATIONS, zip(first, second, answer(start("alone", 0)), strict=True), strict=True))
+
+
+@pytest.mark.parametrize("replications", REPLICATIONS)
+def test_two_processes_give_the_totals_of_one(answers, replications):
+    first, second, alone = answers[replications]
     assert first == second
     for name in ("total", "plays", "watched", "low"):
         assert first[name] == alone[name], name

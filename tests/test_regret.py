@@ -7,13 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 
 import jaxband as jb
 from jaxband import regret
 from jaxband.planners import exhaustive
 
 K, Z_MAX, HORIZON, RUNS = 3, 4, 11, 8  # 11 rounds leave a short last block for d = 2 and 3
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 
 @pytest.fixture

@@ -6,11 +6,13 @@ import itertools
 import jax
 import numpy as np
 import pytest
+from quick import jit
 from scipy import optimize
 
 import jaxband as jb
 from jaxband.policies import rogue
 
+pytestmark = pytest.mark.usefixtures("compiled_quickly")
 NOISE, Z_MAX = 0.1, 30
 REST = np.arange(Z_MAX + 1)
 BOUNDS = {
@@ -134,7 +136,7 @@ def solved(family, number):
         most, index = policy.most_favourable(rogue.History(*arm), z[None], t - 1)
         return x, most[0], index[0]
 
-    x, most, index = jax.jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
+    x, most, index = jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
     low, high = np.array(BOUNDS[family]).T
     fits, best = (low + np.asarray(place, float) * (high - low) for place in (x, most))
     return fits, best, np.asarray(index, float)
@@ -196,13 +198,13 @@ def test_indices_are_attained_by_admissible_parameters(family, number=21):
 def test_an_arm_never_played_is_as_good_as_can_be():
     policy = jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE)
     state = policy.init(jax.random.key(0))
-    indices = jax.jit(policy.indices)(state, np.full(3, 30, np.int32), 5)
+    indices = jit(policy.indices)(state, np.full(3, 30, np.int32), 5)
     np.testing.assert_allclose(indices, 1.0, atol=1e-3)
 
 
 def test_more_rounds_admit_more():
     policy = jb.policies.rogue_ucb_tuned("gamma", 2, Z_MAX, NOISE)
-    update, indices = jax.jit(policy.update), jax.jit(policy.indices)
+    update, indices = jit(policy.update), jit(policy.indices)
     state = policy.init(jax.random.key(0))
     for arm, z, reward in [(0, 3, 0.3), (1, 9, 0.1), (0, 20, 0.6), (0, 12, 0.5), (1, 25, 0.2)]:
         state = update(state, arm, z, np.float32(reward))
@@ -222,8 +224,10 @@ def test_a_family_of_ones_own_without_a_height():
     assert family.height is None
     curves = np.stack([1.0 - (1.0 - a) * b ** np.arange(11) for a, b in ((0.2, 0.6), (0.5, 0.9), (0.0, 0.8))])
     problem = jb.Problem(curves, noise=NOISE)
-    played = jb.monte_carlo(jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8)
-    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8)
+    played = jb.monte_carlo(
+        jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8, tile=8
+    )
+    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8, tile=8)
     assert played.expected_reward.mean() > 0.93 * oracle.expected_reward.mean()
 
 

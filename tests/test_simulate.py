@@ -10,6 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 from scipy import stats
 
 import jaxband as jb
@@ -19,7 +20,6 @@ from jaxband.planners import exhaustive
 
 NOISE, FALSE_ALARM = 0.3, 1e-5
 KERNEL = jb.kernels.SquaredExponential(2.0)
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 
 
 @pytest.fixture

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 import reference
+from quick import jit
 from scipy.optimize import linear_sum_assignment
 
 from jaxband import kernels, planners, policies, recovery
@@ -16,7 +17,6 @@ from jaxband.planners import windows
 from jaxband.planners.fillings import best_filling, slot_pairs
 from jaxband.simulate import simulate
 
-jit = functools.partial(jax.jit, compiler_options={"xla_backend_optimization_level": 0})  # compiling dominates here
 SHAPES = [  # num_arms, depth, z_max, repeats
     (1, 1, 0, True),
     (1, 4, 2, True),
@@ -98,7 +98,7 @@ def test_a_window_cut_short_is_a_shorter_plan():
     cut = jit(
         jax.vmap(lambda c, rests: planners.subset(4).plan_points(windows.reach(c, rests, 4), jnp.asarray(2)).value)
     )
-    np.testing.assert_allclose(cut(curves, z), jax.vmap(planners.subset(2).plan)(curves, z).value, atol=1e-6)
+    np.testing.assert_allclose(cut(curves, z), jit(jax.vmap(planners.subset(2).plan))(curves, z).value, atol=1e-6)
 
 
 def test_plans_of_more_slots_than_a_word_holds():
@@ -136,6 +136,7 @@ def random_posteriors(seed, count, num_arms, z_max):
     return mean, root, z, alpha, extra
 
 
+@functools.cache
 def plan_ucb(planner):
     return jit(
         jax.vmap(lambda mean, root, z, alpha, extra: planner.plan_ucb(mean, root, z, alpha, extra_variance=extra))
