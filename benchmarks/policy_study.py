@@ -1,6 +1,7 @@
 """Which policy should one run? The share of the dual bound that every policy of the library earns.
 
     python benchmarks/policy_study.py [--replications 256] [--horizon 1000] [--seed 0] [--json FILE] [--plot FILE]
+    python benchmarks/policy_study.py --classes l=4,gamma --policies recommended --replications 1000
 
 Curves from squared exponentials (a new draw per replication, the policy's kernel being the right one) and the paper's
 logistic and gamma curves (kernel with l = 5), z_max = 30, noise 0.1. A share is the ratio of the mean expected reward
@@ -70,13 +71,15 @@ def main() -> None:
     parser.add_argument("--replications", type=int, default=256)
     parser.add_argument("--horizon", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--classes", type=names, default=list(CLASSES), help="some of them (default: all)")
+    parser.add_argument("--policies", type=names, help="some of them, beside 3RGP-TS (default: all)")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
     rows = {}
-    for name in CLASSES:
-        for policy, result in run(name, arguments.horizon, arguments.replications, arguments.seed):
-            row = rows.setdefault(policy, {"policy": policy} | dict.fromkeys(CLASSES))
+    for name in arguments.classes:
+        for policy, result in run(name, arguments):
+            row = rows.setdefault(policy, {"policy": policy} | dict.fromkeys(arguments.classes))
             row[name] = result
             print(f"{name}: {policy.strip()} {result['share']:.3f}", file=sys.stderr)
     shown = [{k: cell(v) for k, v in row.items()} for row in rows.values()]
@@ -91,13 +94,21 @@ def main() -> None:
         arguments.plot.write_bytes(picture(rows, arguments.horizon))
 
 
-def run(name: str, horizon: int, replications: int, seed: int):
+def names(text: str) -> list[str]:
+    return text.split(",")
+
+
+def run(name: str, arguments):
+    horizon = arguments.horizon
     lengthscale, arms = CLASSES[name]
     kernel = jb.kernels.SquaredExponential(5.0 if lengthscale is None else lengthscale)
     curves = paper.curves(name) if lengthscale is None else lambda key: jb.recovery.gp(key, kernel, arms, Z_MAX)
     problem = jb.Problem(curves, noise=NOISE)
-    options = {"horizon": horizon, "replications": replications, "seed": seed, "lookahead": 1, "certificate": True}
+    options = {"horizon": horizon, "replications": arguments.replications, "seed": arguments.seed}
+    options |= {"lookahead": 1, "certificate": True}
     chosen = policies(kernel, arms, horizon, name)
+    if arguments.policies:
+        chosen = {policy: chosen[policy] for policy in ("3RGP-TS", *arguments.policies)}
     results = {"3RGP-TS": jb.monte_carlo(chosen["3RGP-TS"], problem, **options)}
     for policy, played in chosen.items():
         results.setdefault(policy, None)
