@@ -1,4 +1,4 @@
-"""`jit` for tests that check values and run briefly: compiling dominates there, and takes a third of the time so.
+"""`jit` for tests that check values and run briefly: compiling dominates there, and takes half the time or less so.
 
 LLVM does not optimise, and loops are emitted directly rather than by way of MLIR. Not for tests of the compiled
 program itself, of bitwise equality, or of long runs. For what the library compiles: the fixture `compiled_quickly`.
