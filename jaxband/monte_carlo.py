@@ -43,14 +43,19 @@ class Result:
     lookahead_regret: np.ndarray  # [R]; in blocks of `lookahead` rounds
     plays: np.ndarray  # [R, K]; how often each arm was played
     watched: dict[str, np.ndarray]  # [R] each; means over the rounds after the warm-up
-    checkpoints: np.ndarray  # [C]; numbers of rounds at which the bands are taken
-    bands: dict[str, aggregate.Band]  # cumulative curve of every metric
+    checkpoints: np.ndarray  # [C]; numbers of rounds at which the `bands` are taken
+    courses: dict[str, aggregate.BandBuilder]  # what the `bands` are made of
     certificate: np.ndarray | None  # [R]; what no policy exceeds in expectation, if asked for
     horizon: int
     lookahead: int
     seed: int
     wall_seconds: float  # all of the call, compilation included
     compile_seconds: float  # tracing, lowering and XLA; 0 when the shape was compiled before
+
+    @functools.cached_property
+    def bands(self) -> dict[str, aggregate.Band]:
+        """Mean and percentiles of the cumulative curve of every metric, at the checkpoints; made when first read."""
+        return {metric: course.band() for metric, course in self.courses.items()}
 
     @property
     def gap(self) -> np.ndarray:
@@ -273,19 +278,19 @@ class _Gatherer:
         everyones = [arrays for arrays in processes.exchange(mine) if "plays" in arrays]
         names = [name for name in everyones[0] if not name.startswith("band ")]
         sums = {name: np.concatenate([arrays[name] for arrays in everyones]) for name in names}
-        bands = {
-            metric: aggregate.BandBuilder.merged([_under(f"band {metric} ", arrays) for arrays in everyones]).band()
+        courses = {
+            metric: aggregate.BandBuilder.merged([_under(f"band {metric} ", arrays) for arrays in everyones])
             for metric in METRICS
             if metric in sums
         }
         if "lookahead_regret" not in sums:  # one step ahead
-            sums["lookahead_regret"], bands["lookahead_regret"] = (
-                table["instantaneous_regret"] for table in (sums, bands)
+            sums["lookahead_regret"], courses["lookahead_regret"] = (
+                table["instantaneous_regret"] for table in (sums, courses)
             )
         watched = {name: values / planned_rounds for name, values in _under("watched ", sums).items()}
         bound = _under("bound ", sums)
         certificate = horizon * bound["average"] + bound["head start"] if bound else None
-        more = {"bands": bands, "watched": watched, "certificate": certificate}
+        more = {"courses": courses, "watched": watched, "certificate": certificate}
         return {name: sums[name] for name in (*METRICS, "plays")} | more
 
 
