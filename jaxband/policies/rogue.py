@@ -13,7 +13,6 @@ played, and a little as t grows: it is kept for the ln t of its last play, and f
 """
 
 import dataclasses
-import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -26,6 +25,8 @@ from jaxband import checks, small_matrices
 from jaxband.base import record
 from jaxband.planners.exhaustive import best_arm
 from jaxband.policies.gaussian import as_count, as_number
+from jaxband.policies.rogue_steps import clipped, step_within, steps_uphill
+from jaxband.policies.rogue_table import Table, bends, curve_at, tabulate, theta_at
 from jaxband.recovery import FAMILIES, Family
 
 TABLE_POINTS = 625  # of θ, or of shapes
@@ -72,20 +73,10 @@ def rogue_ucb_tuned(
         )
     checks.positive("largest_divergence", largest_divergence)
     warm_up = num_arms if warm_up is None else checks.whole_number("warm_up", warm_up, minimum=0)
-    table = _tabulate(family, z_max + 1, TABLE_POINTS)
+    table = tabulate(family, z_max + 1, TABLE_POINTS)
     return RogueUcbTuned(
         table, as_number(noise), as_number(largest_divergence), as_count(warm_up), family, num_arms, z_max
     )
-
-
-class Table(NamedTuple):
-    """Points x = (θ − low)/(high − low) all over the box, with their curves; if there is a height, at height 1."""
-
-    points: Array  # [M, p]
-    values: Array  # [G, M]
-    slopes: Array  # [p, G, M]; derivatives in x
-    products: Array  # [G, p·M]; value² and value · each slope but the height's; of use if there is a height
-    factors: Array  # [G, p·M]; value and each slope but the height's
 
 
 class History(NamedTuple):
@@ -165,7 +156,7 @@ class RogueUcbTuned:
         More thorough than `plan`: a finer table, and steps from the best point of each of its parts and from the fit.
         """
         log_t = jnp.log(jnp.asarray(t, dtype=float) + 1.0)
-        thorough = dataclasses.replace(self, table=_tabulate(self.family, self.z_max + 1, FINE_TABLE_POINTS))
+        thorough = dataclasses.replace(self, table=tabulate(self.family, self.z_max + 1, FINE_TABLE_POINTS))
 
         def search(arm, best_fit, z):
             fitted = self._known(state, arm)
@@ -235,9 +226,9 @@ class RogueUcbTuned:
             curvature = small_matrices.products(slopes, counts)
             unit = small_matrices.mean(curvature)
             steps = [
-                _step_within(x, small_matrices.with_ridge(curvature, damping * unit), force) for damping in DAMPINGS
+                step_within(x, small_matrices.with_ridge(curvature, damping * unit), force) for damping in DAMPINGS
             ]
-            trials = [x, *(_clipped(x, step) for step in steps)]
+            trials = [x, *(clipped(x, step) for step in steps)]
             losses = [_misfit(self._values(trial)[:, None], averages, counts)[0] for trial in trials]
             return _first_of_least(losses, trials)
 
@@ -299,12 +290,14 @@ class RogueUcbTuned:
             _, slopes = self._curve(x)
             metric = small_matrices.with_ridge(small_matrices.products(slopes, fitted.weights), 2.0 * farthest)
             over, outward = jax.value_and_grad(excess)(x)
-            steps, back = _steps(x, metric, self._gradient_at(x, z), list(outward), over, [r * length for r in REACHES])
+            steps, back = steps_uphill(
+                x, metric, self._gradient_at(x, z), list(outward), over, [r * length for r in REACHES]
+            )
             before = index
             for step in steps:
-                trial = _clipped(x, step)
+                trial = clipped(x, step)
                 too_far = excess(trial)
-                trial = jnp.where(too_far > 0.0, _clipped(trial, [1.1 * too_far * b for b in back]), trial)
+                trial = jnp.where(too_far > 0.0, clipped(trial, [1.1 * too_far * b for b in back]), trial)
                 value = self._value_at(trial, z)
                 better = (excess(trial) <= 0.0) & (value > index)
                 x, index = jnp.where(better, trial, x), jnp.where(better, value, index)
@@ -319,8 +312,8 @@ class RogueUcbTuned:
         curve, slopes = self._curve(best_fit)
         fisher = small_matrices.products(slopes, weights)
         left = weights * (curve - averages)
-        bends = [[jnp.sum(left * bend) for bend in row] for row in _bends(self._values, best_fit)]
-        observed = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(fisher, bends, strict=True)]
+        rest = [[jnp.sum(left * bend) for bend in row] for row in bends(self._values, best_fit)]
+        observed = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(fisher, rest, strict=True)]
         definite = small_matrices.is_positive_definite(observed)
         return jnp.where(definite, small_matrices.flat(observed), small_matrices.flat(fisher))
 
@@ -351,56 +344,16 @@ class RogueUcbTuned:
 
     def _curve(self, x: Array) -> tuple[Array, list[Array]]:
         """f [G] and its derivative in each of x, [G] each."""
-        return _curve(self.family, self.z_max + 1, x)
+        return curve_at(self.family, self.z_max + 1, x)
 
     def _values(self, x: Array) -> Array:
-        return self.family.table(_theta(self.family, x), self.z_max + 1)
+        return self.family.table(theta_at(self.family, x), self.z_max + 1)
 
     def _value_at(self, x: Array, z: Array) -> Array:
-        return self.family.value(_theta(self.family, x), z.astype(x.dtype))
+        return self.family.value(theta_at(self.family, x), z.astype(x.dtype))
 
     def _gradient_at(self, x: Array, z: Array) -> list[Array]:
         return list(jax.grad(lambda x: self._value_at(x, z))(x))
-
-
-def _theta(family: Family, x: Array) -> Array:
-    """θ from its place x in the box."""
-    low, high = np.asarray(family.bounds).T
-    return jnp.asarray(low, x.dtype) + x * jnp.asarray(high - low, x.dtype)
-
-
-def _curve(family: Family, num_points: int, x: Array) -> tuple[Array, list[Array]]:
-    def values(x):
-        return family.table(_theta(family, x), num_points)
-
-    directions = np.eye(x.shape[0], dtype=x.dtype)
-    return values(x), [jax.jvp(values, (x,), (jnp.asarray(direction),))[1] for direction in directions]
-
-
-def _bends(values: Callable[[Array], Array], x: Array) -> list[list[Array]]:
-    """Second derivatives of curves [G], a lower triangle of [G] each."""
-    along = [jnp.asarray(direction) for direction in np.eye(x.shape[0], dtype=x.dtype)]
-
-    def bend(first, second):
-        return jax.jvp(lambda x: jax.jvp(values, (x,), (first,))[1], (x,), (second,))[1]
-
-    return [[bend(first, second) for second in along[: i + 1]] for i, first in enumerate(along)]
-
-
-@functools.partial(jax.jit, static_argnums=(0, 1, 2))
-def _tabulate(family: Family, grid_points: int, table_points: int) -> Table:
-    """The corners of the box included; at height 1 if there is a height."""
-    coarse = [i for i in range(len(family.bounds)) if i != family.height]
-    ticks = np.linspace(0.0, 1.0, round(table_points ** (1.0 / max(len(coarse), 1))))
-    points = np.stack(np.meshgrid(*[ticks] * len(coarse), indexing="ij"), axis=-1).reshape(-1, len(coarse))
-    if family.height is not None:
-        low, high = family.bounds[family.height]
-        points = np.insert(points, family.height, (1.0 - low) / (high - low), axis=1)
-    points = jnp.asarray(points, dtype=float)
-    values, slopes = jax.vmap(lambda x: _curve(family, grid_points, x), out_axes=1)(points)
-    factors = [values, *(slopes[i] for i in coarse)]
-    products = [values * factor for factor in factors]
-    return Table(points, values, jnp.stack(slopes), jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))
 
 
 def _sums(weights: Array, table: Array, number: int) -> list[Array]:
@@ -418,57 +371,3 @@ def _first_of_least(losses: list[Array], choices: list[Array]) -> Array:
     for loss, choice in zip(losses[1:], choices[1:], strict=True):
         chosen, least = jnp.where(loss < least, choice, chosen), jnp.minimum(loss, least)
     return chosen
-
-
-def _still_free(x: Array, step: list[Array], free: list[Array]) -> list[Array]:
-    """Parameters at a bound that the step would leave are held fast."""
-    leaves = [((x[i] <= 0.0) & (s < 0.0)) | ((x[i] >= 1.0) & (s > 0.0)) for i, s in enumerate(step)]
-    return [jnp.where(leave, 0.0, f) for leave, f in zip(leaves, free, strict=True)]
-
-
-def _step_within(x: Array, curvature: list[list[Array]], force: list[Array]) -> list[Array]:
-    """curvature⁻¹ force, within the bounds to first order."""
-    free = [jnp.ones(())] * len(force)
-    for _ in range(len(force)):
-        step = small_matrices.solve(
-            small_matrices.factor(small_matrices.held(curvature, free)),
-            [a * b for a, b in zip(force, free, strict=True)],
-        )
-        free = _still_free(x, step, free)
-    return [a * b for a, b in zip(step, free, strict=True)]
-
-
-def _steps(x, metric, uphill, outward, over, lengths) -> tuple[list[list[Array]], list[Array]]:
-    """Steps of given lengths that gain most while over + outward·δ ≤ 0; and the way back, per unit of excess."""
-    free = [jnp.ones(())] * len(uphill)
-    for attempt in range(len(uphill)):
-        factor = small_matrices.factor(small_matrices.held(metric, free))
-        gain, out = ([a * b for a, b in zip(force, free, strict=True)] for force in (uphill, outward))
-        up, away = small_matrices.solve(factor, gain), small_matrices.solve(factor, out)
-        steepness, against, crossing = (
-            small_matrices.dot(gain, up),
-            small_matrices.dot(gain, away),
-            jnp.maximum(small_matrices.dot(out, away), 1e-20),
-        )
-        steps = [_step(length, up, away, steepness, against, crossing, over) for length in lengths]
-        if attempt < len(uphill) - 1:
-            free = _still_free(x, steps[0], free)
-    return [[s * f for s, f in zip(step, free, strict=True)] for step in steps], [-a / crossing for a in away]
-
-
-def _step(length, up, away, steepness, against, crossing, over) -> list[Array]:
-    """Straight uphill if that stays within the bound; else to the bound, and along it."""
-    steepness = jnp.maximum(steepness, 1e-20)
-    straight = length * jax.lax.rsqrt(steepness)
-    to_bound = jnp.clip(-over / crossing, 0.0, length * jax.lax.rsqrt(crossing))
-    rest = jnp.sqrt(jnp.maximum(length**2 - to_bound**2 * crossing, 0.0))
-    along = rest * jax.lax.rsqrt(jnp.maximum(steepness - against**2 / crossing, 1e-6 * steepness))
-    within = over + straight * against <= 0.0
-    return [
-        jnp.where(within, straight * u, to_bound * a + along * (u - against / crossing * a))
-        for u, a in zip(up, away, strict=True)
-    ]
-
-
-def _clipped(x: Array, step: list[Array]) -> Array:
-    return jnp.clip(x + jnp.stack(step), 0.0, 1.0)
