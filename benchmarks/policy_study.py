@@ -38,7 +38,7 @@ def policies(kernel, arms: int, horizon: int, setting: str) -> dict:
     """Every policy of the library, what each ingredient of the recommended one adds, and oracles."""
     shape = kernel, arms, Z_MAX, NOISE
     best = jb.policies.recommended(*shape, horizon)
-    parts = {"planner": best.planner, "beta": float(best.beta)}
+    parts = {"planner": best.planner, "beta": None, "horizon": horizon}
     pointwise = jb.policies.rgp_pointwise
     chosen = {
         "random": jb.policies.random(arms),
@@ -50,11 +50,13 @@ def policies(kernel, arms: int, horizon: int, setting: str) -> dict:
         "3RGP-TS": jb.policies.rgp_ts(*shape, planner=SUBSET(3)),
         "3RGP-TS, replanned": jb.policies.rgp_ts(*shape, planner=SUBSET(3), commit=1),
         "recommended": best,
-        "  no fading": pointwise(*shape, **parts),
-        "  no end values": pointwise(*shape, **parts, horizon=horizon, end_values=False),
-        "  one step ahead": pointwise(*shape, beta=parts["beta"], planner=SUBSET(1), horizon=horizon),
-        "  whole plans": pointwise(*shape, **parts, horizon=horizon, commit=None),
-        "  half the optimism": pointwise(*shape, planner=best.planner, beta=parts["beta"] / 2, horizon=horizon),
+        "  horizon not known": jb.policies.recommended(*shape),
+        "  2.3 standard deviations": pointwise(*shape, **parts | {"beta": 2.3, "horizon": None}),
+        "  2.3 fading": pointwise(*shape, **parts | {"beta": 2.3}),
+        "  no end values": pointwise(*shape, **parts, end_values=False),
+        "  one step ahead": pointwise(*shape, **parts | {"planner": SUBSET(1)}),
+        "  three steps ahead": pointwise(*shape, **parts | {"planner": SUBSET(3)}),
+        "  whole plans": pointwise(*shape, **parts, commit=None),
         "curves known, greedy": jb.policies.oracle(arms, Z_MAX),
         "curves known, Whittle index": jb.policies.oracle(arms, Z_MAX, planner=jb.planners.whittle()),
         "curves known, 5 ahead, end values": jb.policies.oracle(
@@ -108,7 +110,7 @@ def run(name: str, arguments):
     options |= {"lookahead": 1, "certificate": True}
     chosen = policies(kernel, arms, horizon, name)
     if arguments.policies:
-        chosen = {policy: chosen[policy] for policy in ("3RGP-TS", *arguments.policies)}
+        chosen = {policy: made for policy, made in chosen.items() if policy.strip() in ("3RGP-TS", *arguments.policies)}
     results = {"3RGP-TS": jb.monte_carlo(chosen["3RGP-TS"], problem, **options)}
     for policy, played in chosen.items():
         results.setdefault(policy, None)

@@ -6,12 +6,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy.integrate
+import scipy.optimize
+import scipy.stats
 from quick import jit
 
 import jaxband as jb
 from jaxband import optimum
 from jaxband.planners import exhaustive, subset, whittle
 from jaxband.planners.whittle import indices
+from jaxband.policies.optimism import worthwhile
 
 PLANNERS = {"exhaustive": exhaustive, "subset": subset}
 
@@ -128,14 +132,35 @@ def test_the_recommended_policy_beats_the_papers():
     assert difference.mean() > 4 * difference.std(ddof=1) / np.sqrt(128)
 
 
+@pytest.mark.parametrize("plays", [0.0, 0.01, 1.0, 7.5, 300.0, 1e6])
+def test_optimism_makes_one_try_break_even(plays):
+    """b = n ψ(b), with ψ(b) = E[(N(0, 1) − b)⁺] integrated by SciPy."""
+
+    def loss(b):
+        return b - plays * scipy.integrate.quad(lambda x: (x - b) * scipy.stats.norm.pdf(x), b, b + 12.0)[0]
+
+    assert worthwhile(plays) == pytest.approx(scipy.optimize.brentq(loss, 0.0, 8.0), abs=1e-3)
+
+
+def test_optimism_has_a_limit_and_no_nan():
+    assert worthwhile(np.array([1e12, np.inf])).tolist() == pytest.approx([6.0, 6.0], abs=0.05)
+
+
 def test_how_optimistic_the_recommended_policy_is():
-    smooth, rough = jb.kernels.SquaredExponential(4.0), jb.kernels.SquaredExponential(1.0)
-    beta = {t: float(jb.policies.recommended(smooth, 10, 30, 0.1, t).beta) for t in (30, 300, 10_000)}
-    assert beta[30] < beta[300] < beta[10_000] == pytest.approx(2.3)
-    assert float(jb.policies.recommended(rough, 10, 30, 0.1, 300).beta) < beta[300]
-    assert jb.policies.recommended(smooth, 10, 30, 0.1).fade == 0.0
-    constant = jb.policies.recommended(jb.kernels.Constant(1.0), 1, 0, 0.1, 1)
-    assert np.isfinite(constant.beta) and constant.beta > 0
+    kernel = jb.kernels.SquaredExponential(4.0)
+    known = jb.policies.recommended(kernel, 10, 30, 0.1, 1000)
+    np.testing.assert_allclose(known.optimism(400), worthwhile(600.0 / np.arange(1, 32)), rtol=1e-6)
+    assert not np.any(known.optimism(1000)) and not np.any(known.optimism(1500))
+    unknown = jb.policies.recommended(kernel, 10, 30, 0.1)
+    np.testing.assert_allclose(unknown.optimism(0), worthwhile(300.0 / np.arange(1, 32)), rtol=1e-6)
+    np.testing.assert_allclose(unknown.optimism(5000), worthwhile(5000.0 / np.arange(1, 32)), rtol=1e-6)
+
+
+def test_optimism_of_a_given_number_of_standard_deviations():
+    kernel = jb.kernels.SquaredExponential(4.0)
+    assert jb.policies.rgp_pointwise(kernel, 3, 2, 0.1, beta=1.5).optimism(70).tolist() == [1.5] * 3
+    fading = jb.policies.rgp_pointwise(kernel, 3, 2, 0.1, beta=2.0, horizon=100)
+    assert fading.optimism(75).tolist() == [0.5] * 3 and not np.any(fading.optimism(200))
 
 
 def test_whittle_plans_one_play():

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 
 from jaxband.layout import CPU_TILE
-from jaxband.policies.recommended import FEW_ARMS
+from jaxband.policies.recommended import depth_for
 from jaxband.sweep import compute, frozen, paired, settings, store, tables, units
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.disk import Disk
@@ -89,7 +89,7 @@ def policy_cost(cell: Cell) -> float:
 def plan_cost(values: dict, num_arms: int) -> float:
     """Microseconds per plan."""
     if values["policy"] == "recommended":
-        values = values | {"planner": "subset", "depth": 4 if num_arms <= FEW_ARMS else 3, "end_values": True}
+        values = values | {"planner": "subset", "depth": depth_for(num_arms), "end_values": True}
     depth, bounds = values.get("depth", 1), values["policy"] == "rgp_ucb"
     ends = END_VALUES * num_arms * (values["z_max"] + 1) if values.get("end_values") else 0.0
     match values.get("planner") if depth > 1 else None:
