@@ -25,7 +25,6 @@ from jax import Array
 from jaxband import checks, small_matrices
 from jaxband.base import record
 from jaxband.lanes import side_by_side
-from jaxband.planners.exhaustive import best_arm
 from jaxband.policies import rogue_search
 from jaxband.policies.gaussian import as_count, as_number
 from jaxband.policies.rogue_curves import value_at
@@ -34,10 +33,11 @@ from jaxband.policies.rogue_search import Fitted
 from jaxband.policies.rogue_table import Table, tabulate
 from jaxband.recovery import FAMILIES, Family
 
-TABLE_POINTS = 324  # of θ, or of shapes
+TABLE_POINTS = 400  # of θ, or of shapes
 FINE_TABLE_POINTS = 6400
 TABLE_PARTS = 16
 HEIGHTS = np.linspace(0.0, 1.0, 10) ** 2  # tried for every shape, between the best fit and the highest possible
+FINE_HEIGHTS = np.linspace(0.0, 1.0, 40) ** 2
 LATER = 0.5
 REFINE_STEPS = 6
 CANDIDATES = 2  # arms whose index is refined before one is chosen
@@ -119,7 +119,7 @@ class RogueUcbTuned:
             return self._refine(starts[arm], indices[arm], state, arm, z[arm], log_t, REFINE_STEPS)
 
         _, values = jax.vmap(refined)(likely)
-        return likely[best_arm(values).arms]
+        return likely[jnp.argmax(values)[None]]
 
     def update(self, state: History, arm: Array, z: Array, reward: Array) -> History:
         counts, sums = state.counts.at[arm, z].add(1.0), state.sums.at[arm, z].add(reward)
@@ -145,7 +145,8 @@ class RogueUcbTuned:
     def most_favourable(self, state: History, z: Array, t: Array) -> tuple[Array, Array]:
         """The admissible x [K, p] at which every arm is best at its rest, and f there [K].
 
-        More thorough than `plan`: a finer table, and steps from the best point of each of its parts and from the fit.
+        More thorough than `plan`: a finer table, more heights (the admissible set may be thin), and steps from the best
+        point of each part of the table and from the fit.
         """
         log_t = jnp.log(jnp.asarray(t, dtype=float) + 1.0)
         thorough = dataclasses.replace(self, table=tabulate(self.family, self.z_max + 1, FINE_TABLE_POINTS))
@@ -156,7 +157,7 @@ class RogueUcbTuned:
             ends, values = jax.vmap(lambda x, value: self._refine(x, value, state, arm, z, log_t, 4 * REFINE_STEPS))(
                 starts, values
             )
-            first = best_arm(values).arms[0]
+            first = jnp.argmax(values)
             return ends[first], values[first]
 
         return jax.vmap(search)(jnp.arange(self.num_arms), state.best_fit, z)
@@ -164,18 +165,19 @@ class RogueUcbTuned:
     def _starts(self, fitted: Fitted, best_fit: Array, z: Array, log_t: Array) -> tuple[Array, Array]:
         """Admissible x [TABLE_PARTS + 1, p]: the best at rest z of each part of the table, and the fit; f there."""
         size = len(self.table.points) // TABLE_PARTS
-        heights = self.admissible_heights(fitted, log_t[None])[0]
+        heights = self.admissible_heights(fitted, log_t[None], FINE_HEIGHTS)[0]
         values = jnp.where(heights > -jnp.inf, heights * self.table.values[z], -jnp.inf)
         best = jnp.argmax(values[: TABLE_PARTS * size].reshape(TABLE_PARTS, size), axis=1).astype(jnp.int32)
         points = best + size * np.arange(TABLE_PARTS, dtype=np.int32)
-        in_table, at_fit = values[points], value_at(self.family, best_fit, z)
-        starts = jnp.where(
-            (in_table > at_fit)[:, None], jax.vmap(self._at_height)(points, heights[points]), best_fit[None, :]
-        )
-        return jnp.concatenate([starts, best_fit[None]]), jnp.append(jnp.maximum(in_table, at_fit), at_fit)
+        in_table = jax.vmap(self._at_height)(points, heights[points])
+        # f anew at those points, not values[points]: XLA may compute heights twice, and round to other ones
+        reached, at_fit = value_at(self.family, in_table.T, z), value_at(self.family, best_fit, z)
+        better = reached > at_fit
+        starts = jnp.where(better[:, None], in_table, best_fit[None, :])
+        return jnp.concatenate([starts, best_fit[None]]), jnp.append(jnp.where(better, reached, at_fit), at_fit)
 
-    def admissible_heights(self, fitted: Fitted, log_t: Array) -> Array:
-        """The largest admissible height of each table point at each ln t, [n, M] for [n]; −∞ if there is none.
+    def admissible_heights(self, fitted: Fitted, log_t: Array, parts: np.ndarray = HEIGHTS) -> Array:
+        """The largest admissible height tried for each table point at each ln t, [n, M] for [n]; −∞ if there is none.
 
         Without a height parameter: 1 if the point is admissible.
         """
@@ -185,7 +187,7 @@ class RogueUcbTuned:
             return jnp.where(needed[None, :] <= log_t[:, None], 1.0, -jnp.inf)
         room_at, fits, highest = self._along_heights(fitted, log_t[-1])
         best = jnp.full((log_t.shape[0], self.table.points.shape[0]), -jnp.inf)
-        for part in HEIGHTS:
+        for part in parts:
             height = fits + part * (highest - fits)
             square, room = room_at(height)
             best = jnp.where(square[None, :] <= log_t[:, None] * room[None, :], height[None, :], best)
@@ -248,13 +250,12 @@ class RogueUcbTuned:
         later = log_t >= state.log_t + LATER
         heights = jnp.where(later[:, None], state.heights[1], state.heights[0])
         values = jnp.where(heights > -jnp.inf, heights * self.table.values[z], -jnp.inf)
-        best = jax.vmap(best_arm)(values)
-        points = best.arms[:, 0]
+        points, best = jnp.argmax(values, axis=1).astype(jnp.int32), jnp.max(values, axis=1)
         best_heights = jnp.take_along_axis(heights, points[:, None], axis=1)[:, 0]
         in_table = jax.vmap(self._at_height)(points, best_heights)
         at_fit = value_at(self.family, state.best_fit.T, z)
-        better = best.value > at_fit
-        return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best.value, at_fit)
+        better = best > at_fit
+        return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best, at_fit)
 
     def _refine(
         self, x: Array, index: Array, state: History, arm: Array, z: Array, log_t: Array, num_steps: int
