@@ -10,10 +10,17 @@ import jax
 import jax.numpy as jnp
 from jax import Array
 
+from jaxband.lanes import column_sums
 
-def products(slopes: list[Array], weights: Array) -> list[list[Array]]:
-    """The lower triangle of Σ_z weight · slope slopeᵀ."""
-    return [[jnp.sum(weights * a * b) for b in slopes[: i + 1]] for i, a in enumerate(slopes)]
+
+def products(slopes: Array, weights: Array) -> list[list[Array]]:
+    """The lower triangle of Σ_z weight · slope slopeᵀ from slopes [G, p, ...] and weights [G, ...]."""
+    return lower(column_sums((weights[:, None] * slopes)[:, :, None] * slopes[:, None]))
+
+
+def lower(square: Array) -> list[list[Array]]:
+    """The lower triangle of matrices [p, p, ...]."""
+    return [list(row[: i + 1]) for i, row in enumerate(square)]
 
 
 def mean(matrix: list[list[Array]]) -> Array:
@@ -27,6 +34,11 @@ def with_ridge(matrix: list[list[Array]], ridge: Array) -> list[list[Array]]:
 
 def dot(left: list[Array], right: list[Array]) -> Array:
     return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+def times(matrix: list[list[Array]], vector: list[Array]) -> list[Array]:
+    size = len(matrix)
+    return [sum(matrix[max(i, j)][min(i, j)] * vector[j] for j in range(size)) for i in range(size)]
 
 
 def factor(matrix: list[list[Array]]) -> list[list[Array]]:
@@ -44,14 +56,20 @@ def factor(matrix: list[list[Array]]) -> list[list[Array]]:
 def solve(factor: list[list[Array]], right: list[Array]) -> list[Array]:
     """matrix⁻¹ right from its factor."""
     size = len(factor)
-    half = []
-    for i in range(size):
-        half.append((right[i] - dot(factor[i][:i], half)) * factor[i][i])
+    half = half_solve(factor, right)
     solution = [None] * size
     for i in reversed(range(size)):
         below = sum(factor[j][i] * solution[j] for j in range(i + 1, size))
         solution[i] = (half[i] - below) * factor[i][i]
     return solution
+
+
+def half_solve(factor: list[list[Array]], right: list[Array]) -> list[Array]:
+    """L⁻¹ right, whose square is rightᵀ matrix⁻¹ right."""
+    half = []
+    for i, row in enumerate(factor):
+        half.append((right[i] - dot(row[:i], half)) * row[i])
+    return half
 
 
 def held(matrix: list[list[Array]], free: list[Array]) -> list[list[Array]]:
@@ -76,7 +94,7 @@ def is_positive_definite(matrix: list[list[Array]]) -> Array:
 
 
 def flat(matrix: list[list[Array]]) -> Array:
-    """The lower triangle row by row, [n(n+1)/2]."""
+    """The lower triangle row by row, [n(n+1)/2, ...]."""
     return jnp.stack([entry for row in matrix for entry in row])
 
 

@@ -122,9 +122,8 @@ def random_histories(family, number, seed=0):
 
 
 @functools.cache
-def solved(family, number):
-    """Our fits [n, 3] and most favourable parameters [n, 3] (as θ), and indices [n], of random histories."""
-    counts, sums, z, t = random_histories(family, number)
+def solver(family):
+    """Histories [n, G], rests [n] and rounds [n] -> states of a policy of one arm, its most favourable x and index."""
     policy = jb.policies.rogue_ucb_tuned(family, 1, Z_MAX, NOISE)
 
     def solve(counts, sums, z, t):
@@ -134,11 +133,18 @@ def solved(family, number):
         heights = policy.admissible_heights(policy._fitted(counts, x, known), log_t[None])
         arm = (counts[None], sums[None], x[None], known[None], log_t[None], jax.numpy.stack([heights, heights]))
         most, index = policy.most_favourable(rogue.History(*arm), z[None], t - 1)
-        return x, most[0], index[0]
+        return rogue.History(*arm), most[0], index[0]
 
-    x, most, index = jit(jax.vmap(solve))(np.float32(counts), np.float32(sums), z, t)
+    return jit(jax.vmap(solve))
+
+
+@functools.cache
+def solved(family, number):
+    """Our fits [n, 3] and most favourable parameters [n, 3] (as θ), and indices [n], of random histories."""
+    counts, sums, z, t = random_histories(family, number)
+    state, most, index = solver(family)(np.float32(counts), np.float32(sums), z, t)
     low, high = np.array(BOUNDS[family]).T
-    fits, best = (low + np.asarray(place, float) * (high - low) for place in (x, most))
+    fits, best = (low + np.asarray(place, float) * (high - low) for place in (state.best_fit[:, 0], most))
     return fits, best, np.asarray(index, float)
 
 
@@ -193,6 +199,30 @@ def test_indices_are_attained_by_admissible_parameters(family, number=21):
         q = 0.5 * np.sum(counts[i] * difference**2) / NOISE**2
         known = information(family, fits[i], counts[i], sums[i])
         assert room(family, best[i], fits[i], counts[i], t[i], known) >= -0.02 * q**2 - 1e-6
+
+
+@pytest.mark.parametrize(("family", "tolerance"), [("logistic", 2e-4), ("gamma", 2e-3)])
+def test_plans_choose_nearly_the_best_arm_by_the_thorough_indices(family, tolerance, number=21, repeats=3):
+    """Of two arms whose data differ by noise alone; a table of 36 points loses 5e-4 and 5e-3 on average."""
+    policy = jb.policies.rogue_ucb_tuned(family, 2, Z_MAX, NOISE)
+    plan = jit(jax.vmap(policy.plan))
+    rng = np.random.default_rng(4)
+    losses = []
+    for seed in range(repeats):
+        counts, sums, z, t = random_histories(family, number, seed)
+        others = sums + NOISE * np.sqrt(counts) * rng.normal(size=counts.shape)
+        (one, _, first), (two, _, second) = (
+            solver(family)(np.float32(counts), np.float32(data), z, t) for data in (sums, others)
+        )
+        state = rogue.History(
+            *(np.concatenate(pair, axis=1) for pair in zip(one[:-1], two[:-1], strict=True)),
+            np.concatenate([one.heights, two.heights], axis=2),
+        )
+        keys = jax.random.split(jax.random.key(0), number)
+        chosen = np.asarray(plan(keys, state, np.stack([z, z], axis=1), t - 1))
+        indices = np.stack([first, second], axis=1)
+        losses.extend(indices.max(axis=1) - np.take_along_axis(indices, chosen, axis=1)[:, 0])
+    assert np.mean(losses) < tolerance
 
 
 def test_an_arm_never_played_is_as_good_as_can_be():

@@ -13,6 +13,7 @@ played, and a little as t grows: it is kept for the ln t of its last play, and f
 """
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -23,23 +24,23 @@ from jax import Array
 
 from jaxband import checks, small_matrices
 from jaxband.base import record
-from jaxband.planners.exhaustive import best_arm
+from jaxband.lanes import side_by_side
+from jaxband.policies import rogue_search
 from jaxband.policies.gaussian import as_count, as_number
-from jaxband.policies.rogue_steps import clipped, step_within, steps_uphill
-from jaxband.policies.rogue_table import Table, bends, curve_at, tabulate, theta_at
+from jaxband.policies.rogue_curves import value_at
+from jaxband.policies.rogue_search import RIDGE as RIDGE
+from jaxband.policies.rogue_search import Fitted
+from jaxband.policies.rogue_table import Table, tabulate
 from jaxband.recovery import FAMILIES, Family
 
-TABLE_POINTS = 625  # of θ, or of shapes
+TABLE_POINTS = 400  # of θ, or of shapes
 FINE_TABLE_POINTS = 6400
 TABLE_PARTS = 16
 HEIGHTS = np.linspace(0.0, 1.0, 10) ** 2  # tried for every shape, between the best fit and the highest possible
+FINE_HEIGHTS = np.linspace(0.0, 1.0, 40) ** 2
 LATER = 0.5
-FIT_STEPS = 6
 REFINE_STEPS = 6
 CANDIDATES = 2  # arms whose index is refined before one is chosen
-DAMPINGS = (1e-6, 1e-3, 1e-1, 1e1)  # of a Gauss–Newton step, relative to the mean curvature
-REACHES = (1.5, 0.5)  # lengths tried in every step
-RIDGE = 1e-6  # relative to the mean curvature: a direction in θ that no play tells anything about
 
 
 def rogue_ucb_tuned(
@@ -88,15 +89,6 @@ class History(NamedTuple):
     heights: Array  # [2, K, M]; the largest admissible height of each table point then and `LATER`; −∞ if there is none
 
 
-class Fitted(NamedTuple):
-    """What the constraint of one arm is made of."""
-
-    weights: Array  # [G]; counts / σ²
-    curve: Array  # [G]; f(θ̂, ·)
-    factor: list[list[Array]]  # of H, in x
-    num_plays: Array  # at least 1
-
-
 @record("family", "num_arms", "z_max")
 class RogueUcbTuned:
     table: Table
@@ -124,10 +116,10 @@ class RogueUcbTuned:
         _, likely = jax.lax.top_k(indices, min(CANDIDATES, self.num_arms))
 
         def refined(arm):
-            return self._refine(starts[arm], indices[arm], self._known(state, arm), z[arm], log_t, REFINE_STEPS)
+            return self._refine(starts[arm], indices[arm], state, arm, z[arm], log_t, REFINE_STEPS)
 
         _, values = jax.vmap(refined)(likely)
-        return likely[best_arm(values).arms]
+        return likely[jnp.argmax(values)[None]]
 
     def update(self, state: History, arm: Array, z: Array, reward: Array) -> History:
         counts, sums = state.counts.at[arm, z].add(1.0), state.sums.at[arm, z].add(reward)
@@ -143,7 +135,7 @@ class RogueUcbTuned:
             jnp.where(chosen[:, None], best_fit[None, :], state.best_fit),
             jnp.where(chosen[:, None], information[None, :], state.information),
             jnp.where(chosen, log_t, state.log_t),
-            jnp.where(chosen[None, :, None], heights[:, None, :], state.heights),
+            state.heights.at[:, arm].set(heights),
         )
 
     def indices(self, state: History, z: Array, t: Array) -> Array:
@@ -153,18 +145,19 @@ class RogueUcbTuned:
     def most_favourable(self, state: History, z: Array, t: Array) -> tuple[Array, Array]:
         """The admissible x [K, p] at which every arm is best at its rest, and f there [K].
 
-        More thorough than `plan`: a finer table, and steps from the best point of each of its parts and from the fit.
+        More thorough than `plan`: a finer table, more heights (the admissible set may be thin), and steps from the best
+        point of each part of the table and from the fit.
         """
         log_t = jnp.log(jnp.asarray(t, dtype=float) + 1.0)
         thorough = dataclasses.replace(self, table=tabulate(self.family, self.z_max + 1, FINE_TABLE_POINTS))
 
         def search(arm, best_fit, z):
-            fitted = self._known(state, arm)
+            fitted = self._fitted(state.counts[arm], best_fit, state.information[arm])
             starts, values = thorough._starts(fitted, best_fit, z, log_t)
-            ends, values = jax.vmap(lambda x, value: self._refine(x, value, fitted, z, log_t, 4 * REFINE_STEPS))(
+            ends, values = jax.vmap(lambda x, value: self._refine(x, value, state, arm, z, log_t, 4 * REFINE_STEPS))(
                 starts, values
             )
-            first = best_arm(values).arms[0]
+            first = jnp.argmax(values)
             return ends[first], values[first]
 
         return jax.vmap(search)(jnp.arange(self.num_arms), state.best_fit, z)
@@ -172,77 +165,73 @@ class RogueUcbTuned:
     def _starts(self, fitted: Fitted, best_fit: Array, z: Array, log_t: Array) -> tuple[Array, Array]:
         """Admissible x [TABLE_PARTS + 1, p]: the best at rest z of each part of the table, and the fit; f there."""
         size = len(self.table.points) // TABLE_PARTS
-        heights = self.admissible_heights(fitted, log_t[None])[0]
+        heights = self.admissible_heights(fitted, log_t[None], FINE_HEIGHTS)[0]
         values = jnp.where(heights > -jnp.inf, heights * self.table.values[z], -jnp.inf)
-        best = jax.vmap(best_arm)(values[: TABLE_PARTS * size].reshape(TABLE_PARTS, size))
-        points = best.arms[:, 0] + size * np.arange(TABLE_PARTS, dtype=np.int32)
-        at_fit = self._value_at(best_fit, z)
-        starts = jnp.where(
-            (best.value > at_fit)[:, None], jax.vmap(self._at_height)(points, heights[points]), best_fit[None, :]
-        )
-        return jnp.concatenate([starts, best_fit[None]]), jnp.append(jnp.maximum(best.value, at_fit), at_fit)
+        best = jnp.argmax(values[: TABLE_PARTS * size].reshape(TABLE_PARTS, size), axis=1).astype(jnp.int32)
+        points = best + size * np.arange(TABLE_PARTS, dtype=np.int32)
+        in_table = jax.vmap(self._at_height)(points, heights[points])
+        # f anew at those points, not values[points]: XLA may compute heights twice, and round to other ones
+        reached, at_fit = value_at(self.family, in_table.T, z), value_at(self.family, best_fit, z)
+        better = reached > at_fit
+        starts = jnp.where(better[:, None], in_table, best_fit[None, :])
+        return jnp.concatenate([starts, best_fit[None]]), jnp.append(jnp.where(better, reached, at_fit), at_fit)
 
-    def admissible_heights(self, fitted: Fitted, log_t: Array) -> Array:
-        """The largest admissible height of each table point at each ln t, [n, M] for [n]; −∞ if there is none.
+    def admissible_heights(self, fitted: Fitted, log_t: Array, parts: np.ndarray = HEIGHTS) -> Array:
+        """The largest admissible height tried for each table point at each ln t, [n, M] for [n]; −∞ if there is none.
 
         Without a height parameter: 1 if the point is admissible.
         """
         if self.family.height is None:
-            needed = self._needed(fitted, self.table.values, list(self.table.slopes))
+            columns = jax.tree.map(lambda a: a[..., None], fitted)
+            needed = rogue_search.needed(columns, self.table.values, self.table.slopes)
             return jnp.where(needed[None, :] <= log_t[:, None], 1.0, -jnp.inf)
-        needed_of, fits, highest = self._along_heights(fitted, log_t[-1])
+        room_at, fits, highest = self._along_heights(fitted, log_t[-1])
         best = jnp.full((log_t.shape[0], self.table.points.shape[0]), -jnp.inf)
-        for part in HEIGHTS:
+        for part in parts:
             height = fits + part * (highest - fits)
-            best = jnp.where(needed_of(height)[None, :] <= log_t[:, None], height, best)
+            square, room = room_at(height)
+            best = jnp.where(square[None, :] <= log_t[:, None] * room[None, :], height[None, :], best)
         return best
 
-    def _along_heights(self, fitted: Fitted, log_t: Array) -> tuple[Callable[[Array], Array], Array, Array]:
-        """For all shapes [M]: `_needed` by height; the height that fits best; one above all that are admissible."""
+    def _along_heights(
+        self, fitted: Fitted, log_t: Array
+    ) -> tuple[Callable[[Array], tuple[Array, Array]], Array, Array]:
+        """For all shapes [M]: q² and N min(η/4, S) by height; the height that fits best; one above all admissible."""
         low, high = self.family.bounds[self.family.height]
-        square, *squares = _sums(fitted.weights, self.table.products, len(self.family.bounds))
-        cross, *crosses = _sums(fitted.weights * fitted.curve, self.table.factors, len(self.family.bounds))
+        square, *squares = self._sums(fitted.weights, self.table.products)
+        cross, *crosses = self._sums(fitted.weights * fitted.curve, self.table.factors)
         own = jnp.sum(fitted.weights * fitted.curve**2)
+        gradient = [[0.0] * len(crosses), [-b for b in crosses], squares]  # coefficients of 1, height, height²
+        for coefficients, along in zip(gradient, (-cross, square, 0.0), strict=True):
+            coefficients.insert(self.family.height, (high - low) * along)
+        halves = [small_matrices.half_solve(fitted.factor, coefficients) for coefficients in gradient]
 
-        def needed(height):
-            divergence = 0.5 * (height * (height * square - 2.0 * cross) + own)
-            gradient = [height * (height * a - b) for a, b in zip(squares, crosses, strict=True)]
-            gradient.insert(self.family.height, (high - low) * (height * square - cross))
-            return self._log_t_needed(fitted, jnp.maximum(divergence, 0.0), gradient)
+        def room(height):
+            divergence = jnp.maximum(0.5 * (height * (height * square - 2.0 * cross) + own), 0.0)
+            half = [a + height * (b + height * c) for a, b, c in zip(*halves, strict=True)]
+            return divergence**2, fitted.num_plays * rogue_search.spread(fitted, half)
 
-        most = jnp.sqrt(fitted.num_plays * self.largest_divergence / 4.0 * log_t)  # of q, whatever S
+        most = jnp.sqrt(fitted.num_plays * fitted.largest_spread * log_t)  # of q, whatever S
         fits = cross / jnp.maximum(square, 1e-30)
         beyond = jnp.sqrt(jnp.maximum(fits**2 - (own - 2.0 * most) / jnp.maximum(square, 1e-30), 0.0))
-        return needed, jnp.clip(fits, low, high), jnp.clip(fits + beyond, low, high)
+        return room, jnp.clip(fits, low, high), jnp.clip(fits + beyond, low, high)
 
     def fit(self, counts: Array, sums: Array, guess: Array) -> Array:
         """The maximum-likelihood x̂ [p] of one arm: least squares of its averages."""
         averages = sums / jnp.maximum(counts, 1.0)
-        start = self._best_in_table(averages, counts)
-
-        def improve(_, x):
-            values, slopes = self._curve(x)
-            force = [-jnp.sum(slope * counts * (values - averages)) for slope in slopes]
-            curvature = small_matrices.products(slopes, counts)
-            unit = small_matrices.mean(curvature)
-            steps = [
-                step_within(x, small_matrices.with_ridge(curvature, damping * unit), force) for damping in DAMPINGS
-            ]
-            trials = [x, *(clipped(x, step) for step in steps)]
-            losses = [_misfit(self._values(trial)[:, None], averages, counts)[0] for trial in trials]
-            return _first_of_least(losses, trials)
-
-        ends = jax.vmap(lambda x: jax.lax.fori_loop(0, FIT_STEPS, improve, x))(jnp.stack([start, guess]))
-        losses = [_misfit(self._values(end)[:, None], averages, counts)[0] for end in ends]
-        return _first_of_least(losses, list(ends))
+        search = side_by_side(functools.partial(rogue_search.fit_from, self.family))
+        starts = jnp.stack([self._best_in_table(averages, counts), guess])
+        ends, losses = jax.vmap(lambda x: search(x, counts, averages))(starts)
+        return jnp.where(losses[1] < losses[0], ends[1], ends[0])
 
     def _best_in_table(self, averages: Array, counts: Array) -> Array:
         """The table point of least squares, with its best height."""
         if self.family.height is None:
-            return self.table.points[jnp.argmin(_misfit(self.table.values, averages, counts))]
+            misfits = jnp.sum(counts[:, None] * (self.table.values - averages[:, None]) ** 2, axis=0)
+            return self.table.points[jnp.argmin(misfits)]
         low, high = self.family.bounds[self.family.height]
-        square = jnp.sum(counts[:, None] * self.table.values**2, axis=0)
-        cross = jnp.sum((counts * averages)[:, None] * self.table.values, axis=0)
+        square = self._sums(counts, self.table.products)[0]
+        cross = _dot(counts * averages, self.table.values)
         heights = jnp.clip(cross / jnp.maximum(square, 1e-30), low, high)
         best = jnp.argmin(heights * (heights * square - 2.0 * cross))
         return self._at_height(best, heights[best])
@@ -261,113 +250,39 @@ class RogueUcbTuned:
         later = log_t >= state.log_t + LATER
         heights = jnp.where(later[:, None], state.heights[1], state.heights[0])
         values = jnp.where(heights > -jnp.inf, heights * self.table.values[z], -jnp.inf)
-        best = jax.vmap(best_arm)(values)
-        points = best.arms[:, 0]
+        points, best = jnp.argmax(values, axis=1).astype(jnp.int32), jnp.max(values, axis=1)
         best_heights = jnp.take_along_axis(heights, points[:, None], axis=1)[:, 0]
         in_table = jax.vmap(self._at_height)(points, best_heights)
-        at_fit = jax.vmap(self._value_at)(state.best_fit, z)
-        better = best.value > at_fit
-        return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best.value, at_fit)
+        at_fit = value_at(self.family, state.best_fit.T, z)
+        better = best > at_fit
+        return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best, at_fit)
 
     def _refine(
-        self, x: Array, index: Array, fitted: Fitted, z: Array, log_t: Array, num_steps: int
+        self, x: Array, index: Array, state: History, arm: Array, z: Array, log_t: Array, num_steps: int
     ) -> tuple[Array, Array]:
-        """The x of largest f(θ, z) found from an admissible one, and f there.
+        """The x of largest f(θ, z) found from an admissible one, and f there."""
 
-        Steps go along f, or along the bound of the admissible set.
-        The length of a step is measured by what it would add to q, or by its share of the box where the plays say
-        nothing; it grows after a success and shrinks after a failure. A trial beyond the bound is put back once.
-        """
-        plays = fitted.num_plays
-        farthest = jnp.sqrt(plays * self.largest_divergence / 4.0 * log_t)
-
-        def excess(x):
-            values, slopes = self._curve(x)
-            return self._needed(fitted, values[:, None], [s[:, None] for s in slopes])[0] / log_t - 1.0
-
-        def improve(_, best):
-            x, index, length = best
-            _, slopes = self._curve(x)
-            metric = small_matrices.with_ridge(small_matrices.products(slopes, fitted.weights), 2.0 * farthest)
-            over, outward = jax.value_and_grad(excess)(x)
-            steps, back = steps_uphill(
-                x, metric, self._gradient_at(x, z), list(outward), over, [r * length for r in REACHES]
+        def search(x, index, z, log_t, *arm):
+            return rogue_search.refine(
+                self.family, num_steps, x, index, rogue_search.fitted(self.family, *arm), z, log_t
             )
-            before = index
-            for step in steps:
-                trial = clipped(x, step)
-                too_far = excess(trial)
-                trial = jnp.where(too_far > 0.0, clipped(trial, [1.1 * too_far * b for b in back]), trial)
-                value = self._value_at(trial, z)
-                better = (excess(trial) <= 0.0) & (value > index)
-                x, index = jnp.where(better, trial, x), jnp.where(better, value, index)
-            return x, index, jnp.where(index > before, 1.5, 0.2) * length
 
-        length = jnp.sqrt(2.0 * jnp.minimum(2.0 * log_t / plays, farthest))
-        return jax.lax.fori_loop(0, num_steps, improve, (x, index, length))[:2]
+        known = state.counts[arm], state.best_fit[arm], state.information[arm]
+        return side_by_side(search)(x, index, z, log_t, *known, self.noise, self.largest_divergence)
 
     def _information(self, counts: Array, sums: Array, best_fit: Array) -> Array:
         """Observed information of one arm's plays in x, or Fisher's where that is not positive definite."""
-        weights, averages = counts / self.noise**2, sums / jnp.maximum(counts, 1.0)
-        curve, slopes = self._curve(best_fit)
-        fisher = small_matrices.products(slopes, weights)
-        left = weights * (curve - averages)
-        rest = [[jnp.sum(left * bend) for bend in row] for row in bends(self._values, best_fit)]
-        observed = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(fisher, rest, strict=True)]
-        definite = small_matrices.is_positive_definite(observed)
-        return jnp.where(definite, small_matrices.flat(observed), small_matrices.flat(fisher))
-
-    def _known(self, state: History, arm: Array) -> Fitted:
-        return self._fitted(state.counts[arm], state.best_fit[arm], state.information[arm])
+        compute = side_by_side(functools.partial(rogue_search.information, self.family))
+        return compute(best_fit, counts, sums / jnp.maximum(counts, 1.0)) / self.noise**2
 
     def _fitted(self, counts: Array, best_fit: Array, information: Array) -> Fitted:
-        matrix = small_matrices.from_flat(information)
-        ridge = RIDGE * small_matrices.mean(matrix) + 1e-12
-        factor = small_matrices.factor(small_matrices.with_ridge(matrix, ridge))
-        return Fitted(counts / self.noise**2, self._values(best_fit), factor, jnp.maximum(jnp.sum(counts), 1.0))
+        compute = side_by_side(functools.partial(rogue_search.fitted, self.family))
+        return compute(counts, best_fit, information, self.noise, self.largest_divergence)
 
-    def _needed(self, fitted: Fitted, values: Array, slopes: list[Array]) -> Array:
-        """The ln t from which on curves [G, n] with slopes [G, n] each are admissible, [n]."""
-        difference = values - fitted.curve[:, None]
-        shift = fitted.weights[:, None] * difference
-        gradient = [jnp.sum(slope * shift, axis=0) for slope in slopes]
-        return self._log_t_needed(fitted, 0.5 * jnp.sum(shift * difference, axis=0), gradient)
-
-    def _log_t_needed(self, fitted: Fitted, divergence: Array, gradient: list[Array]) -> Array:
-        """q² / (N min(η/4, S)); 0 before any play."""
-        return divergence**2 / (fitted.num_plays * self._spread(fitted, gradient))
-
-    def _spread(self, fitted: Fitted, gradient: list[Array]) -> Array:
-        """min(η/4, S)."""
-        spread = small_matrices.dot(gradient, small_matrices.solve(fitted.factor, gradient)) / fitted.num_plays**2
-        return jnp.clip(spread, 1e-30, self.largest_divergence / 4.0)
-
-    def _curve(self, x: Array) -> tuple[Array, list[Array]]:
-        """f [G] and its derivative in each of x, [G] each."""
-        return curve_at(self.family, self.z_max + 1, x)
-
-    def _values(self, x: Array) -> Array:
-        return self.family.table(theta_at(self.family, x), self.z_max + 1)
-
-    def _value_at(self, x: Array, z: Array) -> Array:
-        return self.family.value(theta_at(self.family, x), z.astype(x.dtype))
-
-    def _gradient_at(self, x: Array, z: Array) -> list[Array]:
-        return list(jax.grad(lambda x: self._value_at(x, z))(x))
+    def _sums(self, weights: Array, table: Array) -> list[Array]:
+        """Σ_z weight · table of tables side by side, [M] each."""
+        return jnp.split(_dot(weights, table), len(self.family.bounds))
 
 
-def _sums(weights: Array, table: Array, number: int) -> list[Array]:
-    """Σ_z weight · table of `number` tables side by side, [M] each."""
-    return jnp.split(jnp.dot(weights, table, precision=jax.lax.Precision.HIGHEST), number)
-
-
-def _misfit(values: Array, averages: Array, counts: Array) -> Array:
-    """Σ n (f − ȳ)² of curves [G, n], [n]."""
-    return jnp.sum(counts[:, None] * (values - averages[:, None]) ** 2, axis=0)
-
-
-def _first_of_least(losses: list[Array], choices: list[Array]) -> Array:
-    least, chosen = losses[0], choices[0]
-    for loss, choice in zip(losses[1:], choices[1:], strict=True):
-        chosen, least = jnp.where(loss < least, choice, chosen), jnp.minimum(loss, least)
-    return chosen
+def _dot(weights: Array, table: Array) -> Array:
+    return jnp.dot(weights, table, precision=jax.lax.Precision.HIGHEST)

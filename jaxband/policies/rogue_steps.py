@@ -1,7 +1,9 @@
 """Steps of a search in the box 0 ≤ x ≤ 1: parameters at a bound that a step would leave are held fast.
 
-Vectors are lists of scalars, as in `small_matrices`.
+Vectors are lists of their entries, as in `small_matrices`; x is an array [p, ...].
 """
+
+from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
@@ -12,32 +14,43 @@ from jaxband import small_matrices
 
 def step_within(x: Array, curvature: list[list[Array]], force: list[Array]) -> list[Array]:
     """curvature⁻¹ force, within the bounds to first order."""
-    free = [jnp.ones(())] * len(force)
-    for _ in range(len(force)):
-        step = small_matrices.solve(
-            small_matrices.factor(small_matrices.held(curvature, free)),
-            [a * b for a, b in zip(force, free, strict=True)],
-        )
-        free = _still_free(x, step, free)
-    return [a * b for a, b in zip(step, free, strict=True)]
+
+    def attempt(free):
+        factor = small_matrices.factor(small_matrices.held(curvature, free))
+        return small_matrices.solve(factor, _times(force, free)), ()
+
+    return _held_fast(x, attempt)[0]
 
 
-def steps_uphill(x, metric, uphill, outward, over, lengths) -> tuple[list[list[Array]], list[Array]]:
-    """Steps of given lengths that gain most while over + outward·δ ≤ 0; and the way back, per unit of excess."""
-    free = [jnp.ones(())] * len(uphill)
-    for attempt in range(len(uphill)):
+def step_uphill(x, metric, uphill, outward, over, length) -> tuple[list[Array], list[Array]]:
+    """The step of a given length that gains most while over + outward·δ ≤ 0; and the way back, per unit of excess."""
+
+    def attempt(free):
         factor = small_matrices.factor(small_matrices.held(metric, free))
-        gain, out = ([a * b for a, b in zip(force, free, strict=True)] for force in (uphill, outward))
+        gain, out = _times(uphill, free), _times(outward, free)
         up, away = small_matrices.solve(factor, gain), small_matrices.solve(factor, out)
-        steepness, against, crossing = (
-            small_matrices.dot(gain, up),
-            small_matrices.dot(gain, away),
-            jnp.maximum(small_matrices.dot(out, away), 1e-20),
-        )
-        steps = [_step(length, up, away, steepness, against, crossing, over) for length in lengths]
-        if attempt < len(uphill) - 1:
-            free = _still_free(x, steps[0], free)
-    return [[s * f for s, f in zip(step, free, strict=True)] for step in steps], [-a / crossing for a in away]
+        crossing = jnp.maximum(small_matrices.dot(out, away), 1e-20)
+        step = _step(length, up, away, small_matrices.dot(gain, up), small_matrices.dot(gain, away), crossing, over)
+        return step, [-a / crossing for a in away]
+
+    return _held_fast(x, attempt)
+
+
+def _held_fast(x: Array, attempt: Callable) -> tuple:
+    """What the last of p attempts gives, a step first; each is told which parameters are still free."""
+
+    def again(_, last):
+        free, _ = last
+        found = attempt(free)
+        return _still_free(x, found[0], free), found
+
+    free = [jnp.ones_like(row) for row in x]
+    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(attempt, free))
+    return jax.lax.fori_loop(0, len(x), again, (free, nothing))[1]
+
+
+def _times(vector: list[Array], free: list[Array]) -> list[Array]:
+    return [a * b for a, b in zip(vector, free, strict=True)]
 
 
 def _step(length, up, away, steepness, against, crossing, over) -> list[Array]:
@@ -60,5 +73,6 @@ def _still_free(x: Array, step: list[Array], free: list[Array]) -> list[Array]:
     return [jnp.where(leave, 0.0, f) for leave, f in zip(leaves, free, strict=True)]
 
 
-def clipped(x: Array, step: list[Array]) -> Array:
-    return jnp.clip(x + jnp.stack(step), 0.0, 1.0)
+def tried(x: Array, steps: list[Array]) -> Array:
+    """x [p, n] after r steps each, [r, n] in every parameter: [p, r · n], within the box."""
+    return jnp.clip(jnp.stack([(a[None, :] + b).reshape(-1) for a, b in zip(x, steps, strict=True)]), 0.0, 1.0)

@@ -5,7 +5,6 @@ f = height · shape; the table then holds shapes, at height 1.
 """
 
 import functools
-from collections.abc import Callable
 from typing import NamedTuple
 
 import jax
@@ -13,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+from jaxband.policies.rogue_curves import values_at, with_slopes
 from jaxband.recovery import Family
 
 
@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
     points: Array  # [M, p]
     values: Array  # [G, M]
-    slopes: Array  # [p, G, M]; derivatives in x
+    slopes: Array  # [G, p, M]; derivatives in x
     products: Array  # [G, p·M]; value² and value · each slope but the height's; of use if there is a height
     factors: Array  # [G, p·M]; value and each slope but the height's
 
@@ -36,33 +36,7 @@ def tabulate(family: Family, grid_points: int, table_points: int) -> Table:
         low, high = family.bounds[family.height]
         points = np.insert(points, family.height, (1.0 - low) / (high - low), axis=1)
     points = jnp.asarray(points, dtype=float)
-    values, slopes = jax.vmap(lambda x: curve_at(family, grid_points, x), out_axes=1)(points)
-    factors = [values, *(slopes[i] for i in coarse)]
+    values, slopes = with_slopes(lambda x: values_at(family, grid_points, x), points.T)
+    factors = [values, *(slopes[:, i] for i in coarse)]
     products = [values * factor for factor in factors]
-    return Table(points, values, jnp.stack(slopes), jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))
-
-
-def curve_at(family: Family, num_points: int, x: Array) -> tuple[Array, list[Array]]:
-    """f [G] at x, and its derivative in each parameter, [G] each."""
-
-    def values(x):
-        return family.table(theta_at(family, x), num_points)
-
-    directions = np.eye(x.shape[0], dtype=x.dtype)
-    return values(x), [jax.jvp(values, (x,), (jnp.asarray(direction),))[1] for direction in directions]
-
-
-def bends(values: Callable[[Array], Array], x: Array) -> list[list[Array]]:
-    """Second derivatives of curves [G], a lower triangle of [G] each."""
-    along = [jnp.asarray(direction) for direction in np.eye(x.shape[0], dtype=x.dtype)]
-
-    def bend(first, second):
-        return jax.jvp(lambda x: jax.jvp(values, (x,), (first,))[1], (x,), (second,))[1]
-
-    return [[bend(first, second) for second in along[: i + 1]] for i, first in enumerate(along)]
-
-
-def theta_at(family: Family, x: Array) -> Array:
-    """θ from its place x in the box."""
-    low, high = np.asarray(family.bounds).T
-    return jnp.asarray(low, x.dtype) + x * jnp.asarray(high - low, x.dtype)
+    return Table(points, values, slopes, jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))

@@ -1,0 +1,192 @@
+"""The two searches of RogueUCB-Tuned, from given points: the fit of an arm, and its most favourable parameters.
+
+Every function is about many arms at once, at the back of all arrays: points x [p, ...], counts [G, ...].
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxband import small_matrices
+from jaxband.lanes import column_sums
+from jaxband.policies.rogue_curves import value_at, values_at, with_slopes
+from jaxband.policies.rogue_steps import step_uphill, step_within, tried
+from jaxband.recovery import Family
+
+FIT_STEPS = 6
+DAMPINGS = np.array([1e-6, 1e-3, 1e-1, 1e1])  # of a Gauss–Newton step, relative to the mean curvature
+REACHES = np.array([1.5, 0.5])  # lengths tried in every step uphill
+RIDGE = 1e-6  # relative to the mean curvature: a direction in θ that no play tells anything about
+
+
+class Fitted(NamedTuple):
+    """What the constraint is made of."""
+
+    weights: Array  # [G, ...]; counts / σ²
+    curve: Array  # [G, ...]; f(θ̂, ·)
+    factor: list[list[Array]]  # of H, in x
+    num_plays: Array  # at least 1
+    largest_spread: Array  # η/4
+
+
+def fit_from(family: Family, x: Array, counts: Array, averages: Array) -> tuple[Array, Array]:
+    """Points of less and less Σ n (f − ȳ)² from x [p, n] on; the last ones, and Σ n f (f − 2ȳ) there [n]."""
+    of_trials = _repeated((counts, averages), len(DAMPINGS))
+
+    def curves(x):
+        return values_at(family, len(counts), x)
+
+    def misfit(x, counts, averages):
+        values = curves(x)
+        return column_sums(counts * values * (values - 2.0 * averages))
+
+    def improve(_, best):
+        x, least = best
+        values, slopes = with_slopes(curves, x)
+        left = counts * (averages - values)
+        force = list(column_sums(slopes * left[:, None]))
+        curvature = small_matrices.products(slopes, counts)
+
+        def step(damping):
+            ridge = damping * small_matrices.mean(curvature)
+            return step_within(x, small_matrices.with_ridge(curvature, ridge), force)
+
+        trials = tried(x, jax.vmap(step)(jnp.asarray(DAMPINGS, x.dtype)))
+        return _least(x, least, trials, misfit(trials, *of_trials))
+
+    return jax.lax.fori_loop(0, FIT_STEPS, improve, (x, misfit(x, counts, averages)))
+
+
+def information(family: Family, x: Array, counts: Array, averages: Array) -> Array:
+    """σ² times the observed information of plays in x, or Fisher's where that is not positive definite.
+
+    A lower triangle row by row, [p(p+1)/2, n].
+    """
+
+    def slopes_at(x):
+        return with_slopes(lambda x: values_at(family, len(counts), x), x)
+
+    (values, slopes), (_, bends) = with_slopes(slopes_at, x)
+    left = counts * (values - averages)
+    fisher = small_matrices.products(slopes, counts)
+    rest = small_matrices.lower(column_sums(left[:, None, None] * bends))
+    observed = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(fisher, rest, strict=True)]
+    definite = small_matrices.is_positive_definite(observed)
+    return jnp.where(definite[None], small_matrices.flat(observed), small_matrices.flat(fisher))
+
+
+def fitted(family: Family, counts: Array, x: Array, known: Array, noise: Array, largest_divergence: Array) -> Fitted:
+    """From the fit x [p, ...] and the information there."""
+    matrix = small_matrices.from_flat(known)
+    ridge = RIDGE * small_matrices.mean(matrix) + 1e-12
+    return Fitted(
+        counts / noise[None] ** 2,
+        values_at(family, len(counts), x),
+        small_matrices.factor(small_matrices.with_ridge(matrix, ridge)),
+        jnp.maximum(column_sums(counts), 1.0),
+        largest_divergence / 4.0,
+    )
+
+
+def needed(arm: Fitted, values: Array, slopes: Array) -> Array:
+    """The ln t from which on curves [G, n] with slopes [G, p, n] are admissible: q² / (N min(η/4, S))."""
+    divergence, gradient = _divergence(arm, values, slopes)
+    return divergence**2 / (arm.num_plays * spread(arm, small_matrices.half_solve(arm.factor, gradient)))
+
+
+def spread(arm: Fitted, half: list[Array]) -> Array:
+    """min(η/4, S) from L⁻¹ g, with H = L Lᵀ."""
+    return _bounded(arm, small_matrices.dot(half, half) / arm.num_plays**2)
+
+
+def refine(
+    family: Family, num_steps: int, x: Array, index: Array, arm: Fitted, z: Array, log_t: Array
+) -> tuple[Array, Array]:
+    """The x of largest f(θ, z) found from admissible ones [p, n], and f there [n].
+
+    Steps go along f, or along the bound of the admissible set.
+    The length of a step is measured by what it would add to q, or by its share of the box where the plays say
+    nothing; it grows after a success and shrinks after a failure. A trial beyond the bound is put back once.
+    """
+    of_trials = _repeated((arm, log_t, z), len(REACHES))
+    farthest = jnp.sqrt(arm.num_plays * arm.largest_spread * log_t)  # of q, whatever S
+
+    def curves(x):
+        return values_at(family, len(arm.weights), x)
+
+    def excess(x, arm, log_t, z):
+        return needed(arm, *with_slopes(curves, x)) / log_t - 1.0
+
+    def improve(_, best):
+        x, index, length = best
+        metric, bound, outward = _bound_at(arm, curves, x)
+        metric = small_matrices.with_ridge(metric, 2.0 * farthest)
+        over, outward = bound / log_t - 1.0, [slope / log_t for slope in outward]
+        uphill = list(with_slopes(lambda x: value_at(family, x, z), x)[1])
+
+        def step(reach):
+            return step_uphill(x, metric, uphill, outward, over, reach * length)
+
+        def put_back(_, last):
+            trials, too_far = last
+            trials = tried(trials, [1.1 * jnp.maximum(too_far, 0.0)[None] * b.reshape(1, -1) for b in back])
+            return trials, excess(trials, *of_trials)
+
+        steps, back = jax.vmap(step)(jnp.asarray(REACHES, x.dtype))
+        trials = tried(x, steps)
+        trials, too_far = jax.lax.fori_loop(0, 2, put_back, (trials, jnp.zeros_like(trials[0])))
+        losses = jnp.where(too_far <= 0.0, -value_at(family, trials, of_trials[-1]), jnp.inf)
+        x, loss = _least(x, -index, trials, losses)
+        return x, -loss, jnp.where(-loss > index, 1.5, 0.2) * length
+
+    length = jnp.sqrt(2.0 * jnp.minimum(2.0 * log_t / arm.num_plays, farthest))
+    return jax.lax.fori_loop(0, num_steps, improve, (x, index, length))[:2]
+
+
+def _bound_at(arm: Fitted, curves: Callable, x: Array) -> tuple[list[list[Array]], Array, list[Array]]:
+    """Σ weight · slope slopeᵀ at x, `needed` there, and its derivative in x.
+
+    With v = H⁻¹ g the derivative of gᵀ H⁻¹ g is 2 vᵀ ∂g, and ∂g is that sum and one of second derivatives.
+    """
+    values, slopes = with_slopes(curves, x)
+    divergence, gradient = _divergence(arm, values, slopes)
+    metric = small_matrices.products(slopes, arm.weights)
+    ahead = small_matrices.solve(arm.factor, gradient)
+    tuned = small_matrices.dot(gradient, ahead) / arm.num_plays**2
+    bounded = _bounded(arm, tuned)
+    left = arm.weights * (values - arm.curve)
+    _, bends = with_slopes(lambda x: jax.jvp(curves, (x,), (jnp.stack(ahead),))[1], x)
+    turn = [b + m for b, m in zip(column_sums(left[:, None] * bends), small_matrices.times(metric, ahead), strict=True)]
+    ratio = divergence / (arm.num_plays * bounded)
+    share = jnp.where(bounded == tuned, 2.0 * divergence / (bounded * arm.num_plays**2), 0.0)
+    return metric, ratio * divergence, [ratio * (2.0 * g - share * s) for g, s in zip(gradient, turn, strict=True)]
+
+
+def _divergence(arm: Fitted, values: Array, slopes: Array) -> tuple[Array, list[Array]]:
+    """q = Σ KL and its gradient."""
+    difference = values - arm.curve
+    left = arm.weights * difference
+    return 0.5 * column_sums(left * difference), list(column_sums(slopes * left[:, None]))
+
+
+def _bounded(arm: Fitted, tuned: Array) -> Array:
+    """min(η/4, S)."""
+    return jnp.clip(tuned, 1e-30, arm.largest_spread)
+
+
+def _repeated(problems, times: int):
+    """Arrays [..., n] of problems, [..., times · n], so that what is tried for each need not be broadcast in loops."""
+    return jax.tree.map(lambda a: jnp.concatenate([a] * times, axis=-1), problems)
+
+
+def _least(x: Array, least: Array, trials: Array, losses: Array) -> tuple[Array, Array]:
+    """x [p, n] or that of the trials [p, r · n] of least loss; the loss [n]."""
+    size = len(least)
+    for i in range(0, len(losses), size):
+        trial, loss = trials[:, i : i + size], losses[i : i + size]
+        x, least = jnp.where((loss < least)[None], trial, x), jnp.minimum(loss, least)
+    return x, least
