@@ -13,14 +13,9 @@ from jax import Array
 from jaxband.lanes import column_sums
 
 
-def products(slopes: Array, weights: Array) -> list[list[Array]]:
-    """The lower triangle of Σ_z weight · slope slopeᵀ from slopes [G, p, ...] and weights [G, ...]."""
-    return lower(column_sums((weights[:, None] * slopes)[:, :, None] * slopes[:, None]))
-
-
-def lower(square: Array) -> list[list[Array]]:
-    """The lower triangle of matrices [p, p, ...]."""
-    return [list(row[: i + 1]) for i, row in enumerate(square)]
+def products(slopes: list[Array], weights: Array) -> list[list[Array]]:
+    """The lower triangle of Σ_z weight · slope slopeᵀ from slopes [G, ...]."""
+    return [[column_sums(weights * a * b) for b in slopes[: i + 1]] for i, a in enumerate(slopes)]
 
 
 def mean(matrix: list[list[Array]]) -> Array:

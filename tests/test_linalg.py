@@ -92,9 +92,9 @@ def test_derivatives_of_inverse_and_log_determinant_are_those_of_numpy():
 
 def test_small_matrices_are_solved_as_numpy_does():
     rng = np.random.default_rng(0)
-    slopes, weights, right = rng.normal(size=(9, 4)), rng.uniform(0.5, 2.0, 9), rng.normal(size=4)
-    triangle = small_matrices.with_ridge(small_matrices.products(jnp.asarray(slopes), jnp.asarray(weights)), 0.1)
-    dense = (slopes.T * weights) @ slopes + 0.1 * np.eye(4)
+    slopes, weights, right = rng.normal(size=(4, 9)), rng.uniform(0.5, 2.0, 9), rng.normal(size=4)
+    triangle = small_matrices.with_ridge(small_matrices.products(list(jnp.asarray(slopes)), jnp.asarray(weights)), 0.1)
+    dense = (slopes * weights) @ slopes.T + 0.1 * np.eye(4)
     solution = small_matrices.solve(small_matrices.factor(triangle), list(jnp.asarray(right)))
     np.testing.assert_allclose(solution, np.linalg.solve(dense, right), rtol=1e-4)
     assert small_matrices.mean(triangle) == pytest.approx(np.trace(dense) / 4, rel=1e-5)

@@ -183,7 +183,7 @@ class RogueUcbTuned:
         """
         if self.family.height is None:
             columns = jax.tree.map(lambda a: a[..., None], fitted)
-            needed = rogue_search.needed(columns, self.table.values, self.table.slopes)
+            needed = rogue_search.needed(columns, self.table.values, list(self.table.slopes))
             return jnp.where(needed[None, :] <= log_t[:, None], 1.0, -jnp.inf)
         room_at, fits, highest = self._along_heights(fitted, log_t[-1])
         best = jnp.full((log_t.shape[0], self.table.points.shape[0]), -jnp.inf)

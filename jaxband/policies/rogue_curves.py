@@ -28,8 +28,8 @@ def values_at(family: Family, num_points: int, x: Array) -> Array:
     return jax.vmap(lambda z: value_at(family, x, z))(jnp.arange(num_points, dtype=x.dtype))
 
 
-def with_slopes(function: Callable[[Array], Array], x: Array) -> tuple[Array, Array]:
-    """What belongs to points x [p, n], [..., n], and its derivative in each parameter, [..., p, n]."""
+def with_slopes(function: Callable[[Array], Array], x: Array) -> tuple[Array, list[Array]]:
+    """What belongs to points x [p, ...], and its derivative in each parameter."""
     values, along = jax.linearize(function, x)
-    directions = np.eye(len(x), dtype=x.dtype)[:, :, None]
-    return values, jax.vmap(lambda direction: along(jnp.broadcast_to(direction, x.shape)), out_axes=-2)(directions)
+    directions = np.eye(len(x), dtype=x.dtype).reshape(len(x), len(x), *[1] * (x.ndim - 1))
+    return values, [along(jnp.broadcast_to(direction, x.shape)) for direction in directions]

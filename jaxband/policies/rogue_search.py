@@ -48,7 +48,7 @@ def fit_from(family: Family, x: Array, counts: Array, averages: Array) -> tuple[
         x, least = best
         values, slopes = with_slopes(curves, x)
         left = counts * (averages - values)
-        force = list(column_sums(slopes * left[:, None]))
+        force = [column_sums(slope * left) for slope in slopes]
         curvature = small_matrices.products(slopes, counts)
 
         def step(damping):
@@ -70,10 +70,10 @@ def information(family: Family, x: Array, counts: Array, averages: Array) -> Arr
     def slopes_at(x):
         return with_slopes(lambda x: values_at(family, len(counts), x), x)
 
-    (values, slopes), (_, bends) = with_slopes(slopes_at, x)
+    (values, slopes), bends = with_slopes(slopes_at, x)
     left = counts * (values - averages)
     fisher = small_matrices.products(slopes, counts)
-    rest = small_matrices.lower(column_sums(left[:, None, None] * bends))
+    rest = [[column_sums(left * bend) for bend in row[: i + 1]] for i, (_, row) in enumerate(bends)]
     observed = [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(fisher, rest, strict=True)]
     definite = small_matrices.is_positive_definite(observed)
     return jnp.where(definite[None], small_matrices.flat(observed), small_matrices.flat(fisher))
@@ -92,8 +92,8 @@ def fitted(family: Family, counts: Array, x: Array, known: Array, noise: Array, 
     )
 
 
-def needed(arm: Fitted, values: Array, slopes: Array) -> Array:
-    """The ln t from which on curves [G, n] with slopes [G, p, n] are admissible: q² / (N min(η/4, S))."""
+def needed(arm: Fitted, values: Array, slopes: list[Array]) -> Array:
+    """The ln t from which on curves [G, ...] with slopes [G, ...] are admissible: q² / (N min(η/4, S))."""
     divergence, gradient = _divergence(arm, values, slopes)
     return divergence**2 / (arm.num_plays * spread(arm, small_matrices.half_solve(arm.factor, gradient)))
 
@@ -126,7 +126,7 @@ def refine(
         metric, bound, outward = _bound_at(arm, curves, x)
         metric = small_matrices.with_ridge(metric, 2.0 * farthest)
         over, outward = bound / log_t - 1.0, [slope / log_t for slope in outward]
-        uphill = list(with_slopes(lambda x: value_at(family, x, z), x)[1])
+        _, uphill = with_slopes(lambda x: value_at(family, x, z), x)
 
         def step(reach):
             return step_uphill(x, metric, uphill, outward, over, reach * length)
@@ -160,17 +160,17 @@ def _bound_at(arm: Fitted, curves: Callable, x: Array) -> tuple[list[list[Array]
     bounded = _bounded(arm, tuned)
     left = arm.weights * (values - arm.curve)
     _, bends = with_slopes(lambda x: jax.jvp(curves, (x,), (jnp.stack(ahead),))[1], x)
-    turn = [b + m for b, m in zip(column_sums(left[:, None] * bends), small_matrices.times(metric, ahead), strict=True)]
+    turn = [column_sums(left * b) + m for b, m in zip(bends, small_matrices.times(metric, ahead), strict=True)]
     ratio = divergence / (arm.num_plays * bounded)
     share = jnp.where(bounded == tuned, 2.0 * divergence / (bounded * arm.num_plays**2), 0.0)
     return metric, ratio * divergence, [ratio * (2.0 * g - share * s) for g, s in zip(gradient, turn, strict=True)]
 
 
-def _divergence(arm: Fitted, values: Array, slopes: Array) -> tuple[Array, list[Array]]:
+def _divergence(arm: Fitted, values: Array, slopes: list[Array]) -> tuple[Array, list[Array]]:
     """q = Σ KL and its gradient."""
     difference = values - arm.curve
     left = arm.weights * difference
-    return 0.5 * column_sums(left * difference), list(column_sums(slopes * left[:, None]))
+    return 0.5 * column_sums(left * difference), [column_sums(slope * left) for slope in slopes]
 
 
 def _bounded(arm: Fitted, tuned: Array) -> Array:

@@ -21,7 +21,7 @@ class Table(NamedTuple):
 
     points: Array  # [M, p]
     values: Array  # [G, M]
-    slopes: Array  # [G, p, M]; derivatives in x
+    slopes: Array  # [p, G, M]; derivatives in x
     products: Array  # [G, p·M]; value² and value · each slope but the height's; of use if there is a height
     factors: Array  # [G, p·M]; value and each slope but the height's
 
@@ -37,6 +37,6 @@ def tabulate(family: Family, grid_points: int, table_points: int) -> Table:
         points = np.insert(points, family.height, (1.0 - low) / (high - low), axis=1)
     points = jnp.asarray(points, dtype=float)
     values, slopes = with_slopes(lambda x: values_at(family, grid_points, x), points.T)
-    factors = [values, *(slopes[:, i] for i in coarse)]
+    factors = [values, *(slopes[i] for i in coarse)]
     products = [values * factor for factor in factors]
-    return Table(points, values, slopes, jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))
+    return Table(points, values, jnp.stack(slopes), jnp.concatenate(products, axis=1), jnp.concatenate(factors, axis=1))
