@@ -33,7 +33,7 @@ from jaxband.policies.rogue_search import Fitted
 from jaxband.policies.rogue_table import Table, tabulate
 from jaxband.recovery import FAMILIES, Family
 
-TABLE_POINTS = 400  # of θ, or of shapes
+TABLE_POINTS = 324  # of θ, or of shapes
 FINE_TABLE_POINTS = 6400
 TABLE_PARTS = 16
 HEIGHTS = np.linspace(0.0, 1.0, 10) ** 2  # tried for every shape, between the best fit and the highest possible
