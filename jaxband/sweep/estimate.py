@@ -23,7 +23,7 @@ PLAYS = {  # policy -> microseconds per round, fixed and per arm
     "round_robin": (0.08, 0.007),
     "oracle": (0.07, 0.013),
     "random": (0.25, 0.015),
-    "rogue_ucb_tuned": (50.0, 3.0),
+    "rogue_ucb_tuned": (25.0, 1.2),
 }
 END_VALUES = 0.075  # per arm and rest, for every plan
 LEARN = 0.03  # per arm and third power of the grid, for every fit
@@ -80,7 +80,7 @@ def policy_cost(cell: Cell) -> float:
     if values["policy"] == "ucb_z":
         cost += 0.003 * num_arms * num_points
     if values["policy"] == "rogue_ucb_tuned":
-        cost += 3.3 * num_points
+        cost += 1.05 * num_points
     if values.get("learn"):
         cost += LEARN * num_arms * num_points**3 / (values["learn"] * values.get("commit", 1))
     return cost + plan_cost(values, num_arms) / values.get("commit", 1)
@@ -113,7 +113,7 @@ def lookahead_cost(cell: Cell) -> float:
 def compile_seconds(cell: Cell) -> float:
     values = cell.settings
     if values["policy"] == "rogue_ucb_tuned":
-        return 35.0
+        return 21.0
     if values.get("learn"):
         return 28.0
     if values["policy"] == "rgp_ucb" and values["planner"] == "subset" and values["depth"] > 1:
