@@ -10,7 +10,7 @@ from quick import jit
 from scipy import optimize
 
 import jaxband as jb
-from jaxband.policies import rogue
+from jaxband.policies import rogue, rogue_search
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 NOISE, Z_MAX = 0.1, 30
@@ -62,7 +62,7 @@ def information(family, fit, counts, sums):
     observed = fisher + bends
     if not positive_definite(observed):
         observed = fisher
-    return observed + (rogue.RIDGE * np.trace(observed) / 3 + 1e-12) * np.eye(3)
+    return observed + (rogue_search.RIDGE * np.trace(observed) / 3 + 1e-12) * np.eye(3)
 
 
 def positive_definite(matrix):

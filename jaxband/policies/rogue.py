@@ -28,7 +28,6 @@ from jaxband.lanes import side_by_side
 from jaxband.policies import rogue_search
 from jaxband.policies.gaussian import as_count, as_number
 from jaxband.policies.rogue_curves import value_at
-from jaxband.policies.rogue_search import RIDGE as RIDGE
 from jaxband.policies.rogue_search import Fitted
 from jaxband.policies.rogue_table import Table, tabulate
 from jaxband.recovery import FAMILIES, Family
