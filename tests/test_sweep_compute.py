@@ -182,11 +182,11 @@ def test_problems_are_what_they_say(family):
         ({"policy": "rogue_ucb_tuned", "family": "exponential"}, lambda p: p.family.bounds != LOGISTIC),
         (
             {"policy": "rgp_pointwise", "lengthscale": 2},
-            lambda p: (p.depth, p.commit, p.end_values, float(p.fade)) == (3, 1, True, 0.0),
+            lambda p: (p.depth, p.commit, p.end_values, p.horizon) == (3, 1, True, None),
         ),
         (
             {"policy": "rgp_pointwise", "lengthscale": 2, "beta": 1.5, "fade": True, "depth": 2, "end_values": False},
-            lambda p: (p.depth, p.end_values, float(p.beta), float(p.fade)) == (2, False, 1.5, np.float32(1 / 9)),
+            lambda p: (p.depth, p.end_values, float(p.beta), float(p.horizon)) == (2, False, 1.5, 9.0),
         ),
         ({"policy": "rgp_ucb", "lengthscale": 2, "learn": 5}, lambda p: p.learn_every == 5),
         ({"policy": "rgp_ts", "lengthscale": 2, "learn": 0}, lambda p: not hasattr(p, "learn_every")),

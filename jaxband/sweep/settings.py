@@ -86,7 +86,7 @@ ENVIRONMENT = ("problem", "num_arms", "z_max", "noise", "z_init", "horizon", "se
 FOLLOWS = {"commit": "depth", "lookahead": "depth", "policy_noise": "noise"}  # whose value is the default
 NUMBERS = {  # change no shape, but for what they do to the rank of a kernel
     *("problem", "noise", "z_init", "seed", "lengthscale", "variance", "offset", "period"),
-    *("policy_noise", "noisy_variance", "warm_up", "alpha", "alpha_scale", "beta", "fade"),
+    *("policy_noise", "noisy_variance", "warm_up", "alpha", "alpha_scale", "beta"),
 }
 KERNEL_SETTINGS = ("kernel", "nu", "period", "lengthscale", "variance", "offset")
 
