@@ -8,6 +8,7 @@
 
 #define PAD(n, m) (((n) + (m)-1) / (m) * (m))
 #define WIDTH PAD(POINTS, 8)
+#define PAIRS ((ARMS + 1) / 2)
 #define BLOCK 64 /* rounds whose random numbers are drawn at once */
 
 typedef struct {
@@ -73,16 +74,38 @@ static inline float erf_inverse(float x) {
   return (w < 5.0f ? p : q) * x;
 }
 
-/* `count` standard normal numbers for each of BLOCK rounds: those of jaxband.prng.normals. */
-static void normals(const uint32_t key[2], uint32_t first_round, int count, float *out) {
-  for (int i = 0; i < BLOCK * count; i++) {
-    uint32_t high = first_round + (uint32_t)(i / count), low = (uint32_t)(i % count);
+static inline float uniform(uint32_t word) {
+  union { uint32_t u; float f; } bits = {word >> 9 | 0x3F800000};
+  return bits.f - 1.0f;
+}
+
+/* A standard normal number for each of BLOCK rounds: those of jaxband.prng.normals. */
+static void normals(const uint32_t key[2], uint32_t first_round, float *out) {
+  for (int i = 0; i < BLOCK; i++) {
+    uint32_t high = first_round + i, low = 0;
     threefry(key, &high, &low);
-    union { uint32_t u; float f; } bits = {(high ^ low) >> 9 | 0x3F800000};
     const float lowest = -0.99999994f;
-    float uniform = fmaxf((bits.f - 1.0f) * (1.0f - lowest) + lowest, lowest);
-    out[i] = 1.41421356f * erf_inverse(uniform);
+    out[i] = 1.41421356f * erf_inverse(fmaxf(uniform(high ^ low) * (1.0f - lowest) + lowest, lowest));
   }
+}
+
+/* PAIRS pairs of them for each of BLOCK rounds, by Box and Muller: those of jaxband.prng.normal_pairs. */
+static void normal_pairs(const uint32_t key[2], uint32_t first_round, float out[BLOCK][2][PAIRS]) {
+  for (int t = 0; t < BLOCK; t++)
+    for (int i = 0; i < PAIRS; i++) {
+      uint32_t high = first_round + t, low = i;
+      threefry(key, &high, &low);
+      union { float f; uint32_t u; } radius = {sqrtf(-2.0f * log_of(1.0f - uniform(high)))};
+      radius.u |= low << 31;
+      float x = uniform(low) - 0.5f, y = x * x;
+      float cosine = 0.219689611f, sine = 0.0776576603f;
+      cosine = cosine * y - 1.33187657f, cosine = cosine * y + 4.05841135f;
+      cosine = cosine * y - 4.93479283f, cosine = cosine * y + 0.999999953f;
+      sine = sine * y - 0.598291286f, sine = sine * y + 2.55007752f;
+      sine = sine * y - 5.16771008f, sine = sine * y + 3.14159264f;
+      out[t][0][i] = radius.f * cosine;
+      out[t][1][i] = radius.f * x * sine;
+    }
 }
 
 static void observe(Posterior *p, int arm, int z, float reward, float noise) {
@@ -114,7 +137,7 @@ static void observe(Posterior *p, int arm, int z, float reward, float noise) {
 void run(int thompson, int replications, int horizon, const float *curves, const float *root, const uint32_t *key_noise,
          const uint32_t *key_plan, float noise, float log_count, float first_round, double *out, int32_t *plays) {
   static _Thread_local Posterior prior, posterior;
-  static _Thread_local float shocks[BLOCK], draws[BLOCK * ARMS];
+  static _Thread_local float shocks[BLOCK], draws[BLOCK][2][PAIRS];
   memset(&prior, 0, sizeof prior);
   for (int a = 0; a < ARMS; a++)
     for (int r = 0; r < RANK; r++)
@@ -130,14 +153,14 @@ void run(int thompson, int replications, int horizon, const float *curves, const
     posterior = prior;
     for (int t = 0; t < horizon; t++) {
       if (t % BLOCK == 0) {
-        normals(key_noise + 2 * i, t, 1, shocks);
-        if (thompson) normals(key_plan + 2 * i, t, ARMS, draws);
+        normals(key_noise + 2 * i, t, shocks);
+        if (thompson) normal_pairs(key_plan + 2 * i, t, draws);
       }
       float alpha = thompson ? 0.0f : sqrtf(2.0f * (log_count + 2.0f * log_of((float)t + first_round)));
       int arm = 0;
       float best = -INFINITY, best_expected = -INFINITY;
       for (int a = 0; a < ARMS; a++) {
-        float factor = thompson ? draws[t % BLOCK * ARMS + a] : alpha;
+        float factor = thompson ? draws[t % BLOCK][a / PAIRS][a % PAIRS] : alpha;
         float score = posterior.mean[a][z[a]] + factor * sqrtf(posterior.variance[a][z[a]]);
         float value = curve[a * POINTS + z[a]];
         if (score > best) best = score, arm = a;

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
+LONGEST_REDUCTION = 32  # numbers that XLA reduces in one go
+
 
 @jax.custom_batching.custom_vmap
 def in_any_lane(wanted: Array) -> Array:
@@ -35,7 +37,7 @@ def look_up(table: Array, index: Array) -> Array:
 
     Under `vmap` the lanes' tables are one long table: XLA on CPUs then reads one index per entry, not one per axis.
     """
-    return table.at[index].get(mode="promise_in_bounds")
+    return table.at[index].get(mode="promise_in_bounds", wrap_negative_indices=False)
 
 
 @look_up.def_vmap
@@ -73,6 +75,18 @@ def side_by_side(function: Callable) -> Callable:
         return jax.tree.map(lambda y: y[..., 0], outputs)
 
     return alone
+
+
+def largest(values: Array) -> Array:
+    """The maximum over the last axis.
+
+    Halves are compared until they are short: XLA on CPUs makes windows of a long reduction, and goes through them
+    number by number.
+    """
+    while values.shape[-1] > LONGEST_REDUCTION:
+        half = (values.shape[-1] + 1) // 2  # of an odd number the one in the middle meets itself
+        values = jnp.maximum(values[..., :half], values[..., -half:])
+    return jnp.max(values, axis=-1)
 
 
 def column_sums(table: Array) -> Array:

@@ -237,7 +237,8 @@ def root_at(posterior: Posterior, z: Array) -> Array:
 
 def moments_at(posterior: Posterior, z: Array) -> tuple[Array, Array]:
     """Mean and variance at the arms' rests, [K] each."""
-    return of_each_row(posterior.means, z), of_each_row(posterior.variances, z)
+    moments = of_each_row(posterior.means, z), of_each_row(posterior.variances, z)
+    return jax.lax.optimization_barrier(moments)  # a few per cent faster than look-ups merged with what uses them
 
 
 def _padded(num_points: int) -> int:

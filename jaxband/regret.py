@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks
+from jaxband import checks, lanes
 from jaxband.environment import expected_rewards
 from jaxband.planners import windows
 from jaxband.planners.subset import subset
@@ -30,7 +30,7 @@ def expected(curves: Array, z: Array, arms: Array) -> Array:
 def instantaneous(curves: Array, z: Array, arms: Array) -> Array:
     """What each round fell short of the best arm at the same rests, [n]."""
     curves, z, arms = _arrays(curves, z, arms)
-    best = jax.vmap(lambda rests: jnp.max(expected_rewards(curves, rests)))(z)
+    best = jax.vmap(lambda rests: lanes.largest(expected_rewards(curves, rests)))(z)
     return best - expected(curves, z, arms)
 
 

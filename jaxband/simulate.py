@@ -201,11 +201,16 @@ def _key_of_plan(policy: Policy, key_plan: Array, rounds: Array) -> Callable[[Ar
     """What the plan at round t is random by: a key of its own, or normal numbers drawn ahead for all `rounds`."""
     if not _draws_ahead(policy):
         return lambda t: prng.fold_in(key_plan, t)
-    size = policy.num_shocks
-    drawn = prng.normals(key_plan, rounds, size)
-    return lambda t: jax.lax.dynamic_slice_in_dim(drawn, (t - rounds[0]) * size, size)
+    size = -(-policy.num_shocks // 2)
+    drawn = prng.normal_pairs(key_plan, rounds, size)
+
+    def shocks(t):
+        pairs = jax.lax.dynamic_slice_in_dim(drawn, (t - rounds[0]) * size, size)
+        return prng.first_of_pairs(pairs, policy.num_shocks)
+
+    return shocks
 
 
 def _shocks(replication: Replication, rounds: Array) -> Array:
     """ε_t of the given rounds, drawn ahead of the loop."""
-    return prng.normals(replication.key_noise, rounds, 1)
+    return prng.normals(replication.key_noise, rounds)

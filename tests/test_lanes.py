@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxband.lanes import look_up, of_each_row
+from jaxband.lanes import largest, look_up, of_each_row
 
 
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
@@ -24,3 +24,12 @@ def test_rows_under_two_vmaps():
     table, index = rng.normal(size=(2, 3, 5, 6)).astype(np.float32), rng.integers(0, 6, (2, 3, 5)).astype(np.int32)
     found = jax.jit(jax.vmap(jax.vmap(of_each_row)))(table, index)
     np.testing.assert_array_equal(found, np.take_along_axis(table, index[..., None], axis=-1)[..., 0])
+
+
+@pytest.mark.parametrize("size", [1, 2, 31, 32, 33, 64, 65, 100, 257])
+def test_the_largest_of_any_number(size):
+    values = np.random.default_rng(size).normal(size=(3, size)).astype(np.float32)
+    for position in range(size):
+        values[1, position] += 9.0
+        np.testing.assert_array_equal(largest(jnp.asarray(values)), values.max(axis=1))
+        values[1, position] -= 9.0

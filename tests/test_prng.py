@@ -1,4 +1,4 @@
-"""Our random numbers are those of `jax.random`, bit for bit."""
+"""Our random numbers are those of `jax.random`, bit for bit; streams of rounds are their own, and normal."""
 
 import jax
 import jax.numpy as jnp
@@ -29,24 +29,49 @@ def test_normal_numbers_are_those_of_jax(shape):
     )
 
 
-def test_numbers_of_rounds_depend_on_key_round_and_position_alone():
-    """The same by JAX's own threefry of the counters (t, i); and longer stretches contain shorter ones."""
-    key = jax.random.key(7)
-    numbers = prng.normals(key, jnp.arange(40, 52, dtype=jnp.int32), 3).reshape(12, 3)
-    np.testing.assert_array_equal(
-        prng.normals(key, jnp.arange(45, 50, dtype=jnp.int32), 3).reshape(5, 3), numbers[5:10]
-    )
-    counters = jnp.concatenate([jnp.repeat(jnp.arange(40, 52), 3), jnp.tile(jnp.arange(3), 12)]).astype(jnp.uint32)
+def words(key, rounds, positions):
+    """JAX's own threefry of the counters (t, i)."""
+    counters = jnp.concatenate([jnp.asarray(rounds), jnp.asarray(positions)]).astype(jnp.uint32)
     high, low = jnp.split(threefry_2x32(jax.random.key_data(key), counters), 2)
-    uniform = np.asarray((high ^ low) >> 9, np.float64) / 2**23 * 2.0 - 1.0
-    np.testing.assert_allclose(numbers.ravel(), np.sqrt(2.0) * scipy.special.erfinv(uniform), rtol=1e-4, atol=1e-6)
+    return np.asarray(high), np.asarray(low)
 
 
-def test_numbers_are_standard_normal():
-    """100,000 of them against the normal distribution (Kolmogorov-Smirnov, false alarm below 1e-3 for another seed)."""
-    numbers = prng.normals(jax.random.key(8), jnp.arange(10_000, dtype=jnp.int32), 10)
-    assert scipy.stats.kstest(np.asarray(numbers), "norm").pvalue > 1e-3
-    lagged = np.corrcoef(numbers[:-10], numbers[10:])[0, 1], np.corrcoef(numbers[:-1], numbers[1:])[0, 1]
+def upper(words):
+    """Their upper 23 bits as numbers in [0, 1)."""
+    return (words >> 9).astype(np.float64) / 2**23
+
+
+def test_numbers_of_rounds_depend_on_key_and_round_alone():
+    """Longer stretches contain shorter ones."""
+    key = jax.random.key(7)
+    numbers = prng.normals(key, jnp.arange(40, 52, dtype=jnp.int32))
+    np.testing.assert_array_equal(prng.normals(key, jnp.arange(45, 50, dtype=jnp.int32)), numbers[5:10])
+    high, low = words(key, np.arange(40, 52), np.zeros(12, int))
+    uniform = 2.0 * upper(high ^ low) - 1.0
+    np.testing.assert_allclose(numbers, np.sqrt(2.0) * scipy.special.erfinv(uniform), rtol=1e-4, atol=1e-6)
+
+
+def test_pairs_of_rounds_are_box_and_mullers():
+    key = jax.random.key(7)
+    pairs = prng.normal_pairs(key, jnp.arange(40, 52, dtype=jnp.int32), 3)
+    np.testing.assert_array_equal(prng.normal_pairs(key, jnp.arange(45, 50, dtype=jnp.int32), 3), pairs[15:30])
+    high, low = words(key, np.repeat(np.arange(40, 52), 3), np.tile(np.arange(3), 12))
+    radius = np.sqrt(-2.0 * np.log1p(-upper(high))) * np.where(low & 1, -1.0, 1.0)
+    np.testing.assert_allclose(pairs, radius * np.exp(1j * np.pi * (upper(low) - 0.5)), rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(prng.first_of_pairs(pairs[:3], 5), np.concatenate([pairs[:3].real, pairs[:2].imag]))
+
+
+@pytest.mark.parametrize("kind", ["one a round", "pairs"])
+def test_numbers_are_standard_normal(kind):
+    """100,000 of them against the normal distribution and each other (false alarm below 1e-3 for another seed)."""
+    if kind == "pairs":
+        pairs = np.asarray(prng.normal_pairs(jax.random.key(8), jnp.arange(10_000, dtype=jnp.int32), 5))
+        numbers = np.stack([pairs.real, pairs.imag], axis=1).ravel()
+        assert abs(np.corrcoef(pairs.real**2, pairs.imag**2)[0, 1]) < 4.0 / np.sqrt(5e4)
+    else:
+        numbers = np.asarray(prng.normals(jax.random.key(8), jnp.arange(100_000, dtype=jnp.int32)))
+    assert scipy.stats.kstest(numbers, "norm").pvalue > 1e-3
+    lagged = [np.corrcoef(numbers[:-lag], numbers[lag:])[0, 1] for lag in (1, 2, 10)]
     assert np.abs(lagged).max() < 4.0 / np.sqrt(1e5)
 
 
@@ -56,7 +81,8 @@ def test_other_kinds_of_keys_work():
     folded = jax.random.key_data(prng.fold_in(key, 3)), jax.random.key_data(jax.random.fold_in(key, 3))
     np.testing.assert_array_equal(*folded)
     rounds = jnp.arange(4, 6, dtype=jnp.int32)
-    assert np.unique(prng.normals(key, rounds, 3)).shape == (6,)
+    assert np.unique(prng.normals(key, rounds)).shape == (2,)
+    assert np.unique(prng.first_of_pairs(prng.normal_pairs(key, rounds, 3), 12)).shape == (12,)
     with jax.enable_x64(True):
         key = jax.random.key(5)
         np.testing.assert_array_equal(prng.normal(key, (3,)), jax.random.normal(key, (3,)))

@@ -205,7 +205,8 @@ def test_every_plan_has_random_numbers_of_its_own_round(num_arms):
     state, step = policy.init(None), jax.jit(policy.update)
     for t in range(horizon):
         if num_arms <= 128:
-            shocks = prng.normals(key_plan, jnp.array([t], jnp.int32), num_arms)
+            pairs = prng.normal_pairs(key_plan, jnp.array([t], jnp.int32), num_arms // 2)
+            shocks = prng.first_of_pairs(pairs, num_arms)
         else:
             shocks = jax.random.normal(jax.random.fold_in(key_plan, t), (num_arms,))
         assert policy.propose_from(shocks, state, run.z[t], t).arms[0] == run.arms[t]

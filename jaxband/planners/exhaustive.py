@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks
+from jaxband import checks, lanes
 from jaxband.base import Plan
 from jaxband.planners import windows
 
@@ -152,11 +152,8 @@ def _best_pairs(pairs: list[_Pairs], objective) -> Array:
 
 
 def best_arm(values: Array) -> Plan:
-    """The plan of one play, the first of largest value [K]. Two plain reductions are faster than XLA's argmax."""
-    best = jnp.max(values)
-    arms = np.arange(len(values), dtype=np.int32)
-    first = jnp.min(jnp.where(values == best, arms, arms[-1]))
-    return Plan(first[None], best, jnp.asarray(True))
+    """The plan of one play, the first of largest value [K]."""
+    return Plan(jnp.argmax(values).astype(jnp.int32)[None], lanes.largest(values), jnp.asarray(True))
 
 
 def _after(table: Array, bits: Array) -> Array:
