@@ -47,7 +47,7 @@ class BandBuilder:
     def add(self, curves: np.ndarray) -> None:
         curves = np.asarray(curves, np.float64)
         if self._count == 0:
-            self._centre = curves[0]  # sums of squares around a typical curve do not cancel
+            self._centre = curves[0].copy()  # sums of squares around a typical curve do not cancel
         away = curves - self._centre
         if self._count < BAND_REPLICATIONS:
             kept = curves[: BAND_REPLICATIONS - self._count]

@@ -265,7 +265,7 @@ class _Gatherer:
         for metric, sums in measured.items():
             if metric in METRICS:
                 cumulative = np.cumsum(sums, axis=1, dtype=np.float64)
-                self._parts[metric].append(cumulative[:, -1])
+                self._parts[metric].append(cumulative[:, -1].copy())  # a view would keep all segments alive
                 self._bands[metric].add(cumulative)
         return wanted
 

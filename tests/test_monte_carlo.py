@@ -4,6 +4,7 @@ Beside it the statistics over replications (`aggregate`) against NumPy.
 """
 
 import sys
+import tracemalloc
 import weakref
 
 import jax
@@ -229,6 +230,20 @@ def test_bands_do_not_hold_on_to_curves_they_no_longer_need(monkeypatch):
     while pieces:
         builder.add(pieces.pop(0))
     assert released[1]() is None and released[2]() is None
+
+
+def test_what_is_kept_of_a_replication_does_not_grow_with_its_segments(monkeypatch):
+    """After the bands have what they need: a few totals and the plays, no views that keep segments alive."""
+    monkeypatch.setattr(aggregate, "BAND_REPLICATIONS", 0)
+    sums = dict.fromkeys(module.METRICS, np.zeros((1, 100, 50), np.float32))
+    measured = sums | {"plays": np.zeros((1, 100, K), np.int32), "watched": {}, "bound": {}}
+    gatherer = module._Gatherer()
+    tracemalloc.start()
+    for first in range(20):
+        assert gatherer.add(layout.Call(np.array([first]), np.array([1])), measured, 10_000, 100) == 100
+    kept, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert kept < 2 * 2_000 * (8 * len(module.METRICS) + 4 * K)
 
 
 def test_numbers_of_plans_can_be_watched(compiled_quickly):
