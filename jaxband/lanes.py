@@ -51,10 +51,9 @@ def _look_up_batched(axis_size, in_batched, table, index):
 
 
 def side_by_side(function: Callable) -> Callable:
-    """What `function` makes of one problem's arrays [...], if it takes those of n problems as [..., n].
+    """`function` of arrays [..., n] that belong to n problems; under `vmap` all lanes' problems are side by side.
 
-    Under `vmap` the lanes are problems side by side: sums over leading axes run through vectors of lanes, where XLA
-    would run along each lane by itself.
+    Sums over leading axes then run through vectors of lanes, where XLA would run along each lane by itself.
     """
     joint = jax.custom_batching.custom_vmap(jax.jit(function))  # traced once per number of problems
 
@@ -70,11 +69,17 @@ def side_by_side(function: Callable) -> Callable:
         outputs = joint(*jax.tree.map(join, inputs, tuple(in_batched)))
         return jax.tree.map(split, outputs), jax.tree.map(lambda _: True, outputs)
 
-    def alone(*inputs):
-        outputs = joint(*jax.tree.map(lambda x: jnp.asarray(x)[..., None], inputs))
+    return joint
+
+
+def alone(function: Callable) -> Callable:
+    """A function of n problems' arrays [..., n] as one of a single problem's."""
+
+    def of_one(*inputs):
+        outputs = function(*jax.tree.map(lambda x: jnp.asarray(x)[..., None], inputs))
         return jax.tree.map(lambda y: y[..., 0], outputs)
 
-    return alone
+    return of_one
 
 
 def largest(values: Array) -> Array:

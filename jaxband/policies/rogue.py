@@ -24,7 +24,7 @@ from jax import Array
 
 from jaxband import checks, small_matrices
 from jaxband.base import record
-from jaxband.lanes import side_by_side
+from jaxband.lanes import alone, side_by_side
 from jaxband.policies import rogue_search
 from jaxband.policies.gaussian import as_count, as_number
 from jaxband.policies.rogue_curves import value_at
@@ -114,10 +114,7 @@ class RogueUcbTuned:
         log_t, starts, indices = self._in_table(state, z, t)
         _, likely = jax.lax.top_k(indices, min(CANDIDATES, self.num_arms))
 
-        def refined(arm):
-            return self._refine(starts[arm], indices[arm], state, arm, z[arm], log_t, REFINE_STEPS)
-
-        _, values = jax.vmap(refined)(likely)
+        _, values = self._refine(starts[likely], indices[likely], state, likely, z[likely], log_t, REFINE_STEPS)
         return likely[jnp.argmax(values)[None]]
 
     def update(self, state: History, arm: Array, z: Array, reward: Array) -> History:
@@ -153,9 +150,8 @@ class RogueUcbTuned:
         def search(arm, best_fit, z):
             fitted = self._fitted(state.counts[arm], best_fit, state.information[arm])
             starts, values = thorough._starts(fitted, best_fit, z, log_t)
-            ends, values = jax.vmap(lambda x, value: self._refine(x, value, state, arm, z, log_t, 4 * REFINE_STEPS))(
-                starts, values
-            )
+            arms, rests = (jnp.full(len(starts), n, jnp.int32) for n in (arm, z))
+            ends, values = self._refine(starts, values, state, arms, rests, log_t, 4 * REFINE_STEPS)
             first = jnp.argmax(values)
             return ends[first], values[first]
 
@@ -219,9 +215,9 @@ class RogueUcbTuned:
         """The maximum-likelihood x̂ [p] of one arm: least squares of its averages."""
         averages = sums / jnp.maximum(counts, 1.0)
         search = side_by_side(functools.partial(rogue_search.fit_from, self.family))
-        starts = jnp.stack([self._best_in_table(averages, counts), guess])
-        ends, losses = jax.vmap(lambda x: search(x, counts, averages))(starts)
-        return jnp.where(losses[1] < losses[0], ends[1], ends[0])
+        starts = jnp.stack([self._best_in_table(averages, counts), guess], axis=1)
+        ends, losses = search(starts, *(jnp.stack([x, x], axis=1) for x in (counts, averages)))
+        return jnp.where(losses[1] < losses[0], ends[:, 1], ends[:, 0])
 
     def _best_in_table(self, averages: Array, counts: Array) -> Array:
         """The table point of least squares, with its best height."""
@@ -257,25 +253,28 @@ class RogueUcbTuned:
         return log_t, jnp.where(better[:, None], in_table, state.best_fit), jnp.maximum(best, at_fit)
 
     def _refine(
-        self, x: Array, index: Array, state: History, arm: Array, z: Array, log_t: Array, num_steps: int
+        self, x: Array, index: Array, state: History, arms: Array, z: Array, log_t: Array, num_steps: int
     ) -> tuple[Array, Array]:
-        """The x of largest f(θ, z) found from an admissible one, and f there."""
+        """The x [n, p] of largest f(θ, z) found from admissible ones of the given arms [n], and f there [n]."""
 
         def search(x, index, z, log_t, *arm):
             return rogue_search.refine(
                 self.family, num_steps, x, index, rogue_search.fitted(self.family, *arm), z, log_t
             )
 
-        known = state.counts[arm], state.best_fit[arm], state.information[arm]
-        return side_by_side(search)(x, index, z, log_t, *known, self.noise, self.largest_divergence)
+        common = (jnp.broadcast_to(a, arms.shape) for a in (log_t, self.noise, self.largest_divergence))
+        log_t, noise, largest_divergence = common
+        known = state.counts[arms].T, state.best_fit[arms].T, state.information[arms].T
+        ends, values = side_by_side(search)(x.T, index, z, log_t, *known, noise, largest_divergence)
+        return ends.T, values
 
     def _information(self, counts: Array, sums: Array, best_fit: Array) -> Array:
         """Observed information of one arm's plays in x, or Fisher's where that is not positive definite."""
-        compute = side_by_side(functools.partial(rogue_search.information, self.family))
+        compute = alone(side_by_side(functools.partial(rogue_search.information, self.family)))
         return compute(best_fit, counts, sums / jnp.maximum(counts, 1.0)) / self.noise**2
 
     def _fitted(self, counts: Array, best_fit: Array, information: Array) -> Fitted:
-        compute = side_by_side(functools.partial(rogue_search.fitted, self.family))
+        compute = alone(side_by_side(functools.partial(rogue_search.fitted, self.family)))
         return compute(counts, best_fit, information, self.noise, self.largest_divergence)
 
     def _sums(self, weights: Array, table: Array) -> list[Array]:

@@ -17,12 +17,12 @@ def step_within(x: Array, curvature: list[list[Array]], force: list[Array]) -> l
 
     def attempt(free):
         factor = small_matrices.factor(small_matrices.held(curvature, free))
-        return small_matrices.solve(factor, _times(force, free)), ()
+        return [small_matrices.solve(factor, _times(force, free))]
 
-    return _held_fast(x, attempt)[0]
+    return _held_fast(x, attempt, 1)[0]
 
 
-def step_uphill(x, metric, uphill, outward, over, length) -> tuple[list[Array], list[Array]]:
+def step_uphill(x, metric, uphill, outward, over, length) -> list[list[Array]]:
     """The step of a given length that gains most while over + outward·δ ≤ 0; and the way back, per unit of excess."""
 
     def attempt(free):
@@ -31,13 +31,13 @@ def step_uphill(x, metric, uphill, outward, over, length) -> tuple[list[Array], 
         up, away = small_matrices.solve(factor, gain), small_matrices.solve(factor, out)
         crossing = jnp.maximum(small_matrices.dot(out, away), 1e-20)
         step = _step(length, up, away, small_matrices.dot(gain, up), small_matrices.dot(gain, away), crossing, over)
-        return step, [-a / crossing for a in away]
+        return [step, [-a / crossing for a in away]]
 
-    return _held_fast(x, attempt)
+    return _held_fast(x, attempt, 2)
 
 
-def _held_fast(x: Array, attempt: Callable) -> tuple:
-    """What the last of p attempts gives, a step first; each is told which parameters are still free."""
+def _held_fast(x: Array, attempt: Callable, num_vectors: int) -> list[list[Array]]:
+    """The vectors that the last of p attempts gives, a step first; each is told which parameters are still free."""
 
     def again(_, last):
         free, _ = last
@@ -45,7 +45,7 @@ def _held_fast(x: Array, attempt: Callable) -> tuple:
         return _still_free(x, found[0], free), found
 
     free = [jnp.ones_like(row) for row in x]
-    nothing = jax.tree.map(lambda a: jnp.zeros(a.shape, a.dtype), jax.eval_shape(attempt, free))
+    nothing = [[jnp.zeros_like(row) for row in x]] * num_vectors
     return jax.lax.fori_loop(0, len(x), again, (free, nothing))[1]
 
 
