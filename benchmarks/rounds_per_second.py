@@ -1,13 +1,16 @@
 """What does a round cost? Microseconds per round and core of every policy, over K and d.
 
-    python benchmarks/rounds_per_second.py [--tiles] [--quick] [--json FILE]
+    python benchmarks/rounds_per_second.py [--tiles | --arms] [--quick] [--json FILE]
 
 A whole simulation with its statistics (`monte_carlo`) on all devices, T = 1000, best of several runs, compilation
 excluded. Curves are drawn from a squared exponential with l = 5, z_max = 30. With --tiles the width of a tile is varied
-instead, for the one-step policies: that is where the defaults in jaxband/layout.py come from.
+instead, for the one-step policies: that is where the defaults in jaxband/layout.py come from. With --arms they run for
+all K in turn, many times over, and the medians are compared: runs minutes apart are not comparable on a shared machine.
 """
 
 import argparse
+import functools
+import statistics
 import sys
 from pathlib import Path
 
@@ -25,11 +28,16 @@ TILES = (8, 16, 32, 64, 128)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--tiles", action="store_true", help="vary the width of a tile")
+    parser.add_argument("--arms", action="store_true", help="how the cost of the one-step policies grows with K")
     parser.add_argument("--quick", action="store_true", help="K = 10 only")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()
     arms = (10,) if arguments.quick else ARMS
-    if arguments.tiles:
+    if arguments.arms:
+        rows = [
+            {"policy": name} | in_turn(policy, arms) for name, policy in policies(1).items() if name.startswith("1RGP")
+        ]
+    elif arguments.tiles:
         rows = [
             {"policy": name, "K": num_arms}
             | {f"tile {tile}": cost(policy(num_arms), num_arms, tile=tile) for tile in TILES}
@@ -81,17 +89,31 @@ def cost_if_small(name: str, policy, num_arms: int) -> float | None:
     return None if depth > 1 and too_large else cost(policy(num_arms), num_arms)
 
 
-def cost(policy, num_arms: int, repeats: int = 3, **options) -> float:
+def in_turn(policy, arms: tuple[int, ...], repeats: int = 15) -> dict:
+    """The median over K run one after the other, and how many times that of K = 10 it is."""
+    built = {num_arms: policy(num_arms) for num_arms in arms}
+    rounds = [{k: cost(built[k], k, repeats=2) for k in arms} for _ in range(repeats)]
+    medians = {k: statistics.median(costs[k] for costs in rounds) for k in arms}
+    return {f"K={k}": x for k, x in medians.items()} | {f"K={k} / K=10": x / medians[10] for k, x in medians.items()}
+
+
+def cost(policy, num_arms: int, repeats: int = 6, **options) -> float:
     """Microseconds per round and core."""
-    problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, num_arms, Z_MAX), noise=NOISE)
     heavy = num_arms > 30
     replications, horizon = (128, 100) if policy.depth > 1 else (512 if heavy else 2048, HORIZON)
     results = [
-        jb.monte_carlo(policy, problem, horizon=horizon, replications=replications, seed=seed, lookahead=1, **options)
+        jb.monte_carlo(
+            policy, problem(num_arms), horizon=horizon, replications=replications, seed=seed, lookahead=1, **options
+        )
         for seed in range(repeats)
     ]
     seconds = min(result.wall_seconds - result.compile_seconds for result in results[1:])
     return 1e6 * seconds * jax.local_device_count() / (replications * horizon)
+
+
+@functools.cache  # the same function in every run: another one would compile again
+def problem(num_arms: int) -> jb.Problem:
+    return jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, num_arms, Z_MAX), noise=NOISE)
 
 
 if __name__ == "__main__":
