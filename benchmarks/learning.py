@@ -1,6 +1,6 @@
 """What is learning the kernel worth? Reward with a lengthscale four times wrong, the right one, and a learned one.
 
-    python benchmarks/learning.py [--replications 64] [--policies 3RGP-TS,recommended] [--json FILE]
+    python benchmarks/learning.py [--replications 64] [--policies 3RGP-UCB,3RGP-TS,recommended] [--json FILE]
 
 K = 10, z_max = 30, noise 0.1, T = 1,000; the kernel is learned after every 15 rounds. "Right" is l = 4 for curves drawn
 from a squared exponential with l = 4, and l = 5, the paper's, for its logistic and gamma curves. The last column is the
@@ -54,6 +54,11 @@ def main() -> None:
     tables.show(rows, arguments.json, replications=arguments.replications)
 
 
+def three_step_bounds(lengthscale: float, every: int | None) -> Policy:
+    kernel, learn = SquaredExponential(lengthscale), every and every // 3
+    return jb.policies.rgp_ucb(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.exhaustive(3), learn=learn)
+
+
 def three_step_sampling(lengthscale: float, every: int | None) -> Policy:
     kernel, learn = SquaredExponential(lengthscale), every and every // 3
     return jb.policies.rgp_ts(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.subset(3), learn=learn)
@@ -63,7 +68,7 @@ def recommended(lengthscale: float, every: int | None) -> Policy:
     return jb.policies.recommended(SquaredExponential(lengthscale), ARMS, Z_MAX, NOISE, HORIZON, learn=every)
 
 
-POLICIES = {"3RGP-TS": three_step_sampling, "recommended": recommended}
+POLICIES = {"3RGP-UCB": three_step_bounds, "3RGP-TS": three_step_sampling, "recommended": recommended}
 
 
 def reward(setting: str, policy: Policy, replications: int) -> np.ndarray:
