@@ -27,8 +27,9 @@ TILES = (8, 16, 32, 64, 128)
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--tiles", action="store_true", help="vary the width of a tile")
-    parser.add_argument("--arms", action="store_true", help="how the cost of the one-step policies grows with K")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--tiles", action="store_true", help="vary the width of a tile")
+    instead.add_argument("--arms", action="store_true", help="how the cost of the one-step policies grows with K")
     parser.add_argument("--quick", action="store_true", help="K = 10 only")
     parser.add_argument("--json", type=Path)
     arguments = parser.parse_args()

@@ -1,4 +1,4 @@
-"""What `vmap` makes slow on CPUs, done another way: conditions of loops, look-ups in tables, short sums."""
+"""What `vmap` makes slow on CPUs, done another way: conditions of loops, look-ups in tables, maxima, short sums."""
 
 from collections.abc import Callable
 
