@@ -73,6 +73,7 @@ def measure(num_arms: int, depth: int) -> dict:
         "depth": depth,
         "exhaustive": plan(jb.planners.exhaustive(depth), LANES if leaves <= 10**6 else 1) if leaves <= 10**8 else None,
         "subset": plan(jb.planners.subset(depth)),
+        "beam": plan(jb.planners.beam(depth)),
         f"optimistic {BUDGET}": plan(jb.planners.optimistic(depth, BUDGET)),
         "exhaustive UCB": plan_ucb(jb.planners.exhaustive(depth)) if leaves <= 10**6 else None,
         "subset UCB": plan_ucb(jb.planners.subset(depth)) if depth <= 8 else None,

@@ -56,11 +56,12 @@ def policies(kernel, arms: int, horizon: int, setting: str) -> dict:
         "  no end values": pointwise(*shape, **parts, end_values=False),
         "  one step ahead": pointwise(*shape, **parts | {"planner": SUBSET(1)}),
         "  three steps ahead": pointwise(*shape, **parts | {"planner": SUBSET(3)}),
+        "  five steps ahead, exact": pointwise(*shape, **parts | {"planner": SUBSET(5)}),
         "  whole plans": pointwise(*shape, **parts, commit=None),
         "curves known, greedy": jb.policies.oracle(arms, Z_MAX),
         "curves known, Whittle index": jb.policies.oracle(arms, Z_MAX, planner=jb.planners.whittle()),
-        "curves known, 5 ahead, end values": jb.policies.oracle(
-            arms, Z_MAX, planner=SUBSET(5), commit=1, end_values=True
+        "curves known, 14 ahead, end values": jb.policies.oracle(
+            arms, Z_MAX, planner=best.planner, commit=1, end_values=True
         ),
     }
     if setting in paper.FAMILIES:
@@ -148,7 +149,7 @@ def cell(value, field: str = "share"):
 def picture(rows: dict, horizon: int) -> bytes:
     plt = plots.pyplot()
     shown = ["1RGP-UCB", "1RGP-TS", "3RGP-UCB", "3RGP-TS", "RogueUCB-Tuned", "recommended"]
-    shown.append("curves known, 5 ahead, end values")
+    shown.append("curves known, 14 ahead, end values")
     figure, axes = plt.subplots(figsize=(9.0, 3.6), layout="constrained")
     for i, policy in enumerate(shown):
         cells = [rows.get(policy, {}).get(name) for name in CLASSES]

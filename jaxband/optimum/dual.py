@@ -96,7 +96,7 @@ def at_price(curves: Array, price: Array) -> DualBound:
     return DualBound(price + jnp.sum(gains), price, gains, relative_values)
 
 
-def end_values(curves: Array, price: Array, *, width: float = 0.03, looks: int = 5) -> Array:
+def end_values(curves: Array, price: Array, *, width: float = 0.015, looks: int = 5) -> Array:
     """What rests are worth to a planner after its window, [K, G]: relative values averaged over prices near `price`.
 
     At the best price itself some arms are indifferent between two periods, and a planner that goes by their relative

@@ -132,9 +132,22 @@ def within_reach(curves: Array, z: Array, depth: int, end_values: Array | None) 
     points = reach(curves, z, depth)
     if end_values is None:
         return points, None
+    return points, end_points(_end_values(end_values, curves), z, depth)
+
+
+def within_longer_reach(curves: Array, z: Array, depth: int, end_values: Array | None) -> tuple[Array, Array]:
+    """The points of curves [K, G] in a window of one slot more, and the end values at them or zeros: [K, 2d + 1]."""
+    curves, z = inputs(z, curves=curves)
+    points = reach(curves, z, depth + 1)
+    if end_values is None:
+        return points, jnp.zeros_like(points)
+    return points, reach(_end_values(end_values, curves), z, depth + 1)
+
+
+def _end_values(end_values: Array, curves: Array) -> Array:
     checks.shape("end_values", end_values, curves.shape, "[K, G]")
     checks.finite("end_values", end_values)
-    return points, end_points(jnp.asarray(end_values, dtype=float), z, depth)
+    return jnp.asarray(end_values, dtype=float)
 
 
 def check_single_play(depth: int, repeats: bool, num_arms: int) -> None:

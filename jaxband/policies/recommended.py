@@ -1,4 +1,4 @@
-"""What we would tell a user to run: pointwise optimism, a short lookahead, end values, as much optimism as pays.
+"""What we would tell a user to run: pointwise optimism, beam search, end values, as much optimism as pays.
 
 A point at rest z is taken to be better than its mean by as many standard deviations as make one try break even,
 given the (T − t)/(1 + z) plays at that rest that are left (`optimism.worthwhile`). There is nothing to tune; it did
@@ -7,13 +7,12 @@ best or nearly so in every class of problems in docs/policies.md.
 
 from collections.abc import Sequence
 
-from jaxband import checks
 from jaxband.kernels.base import Kernel
-from jaxband.planners import subset
+from jaxband.planners import beam
 from jaxband.policies.learning import Learning
 from jaxband.policies.rgp_pointwise import RgpPointwise, rgp_pointwise
 
-FEW_ARMS = 10  # up to here a deeper plan costs about as much as the price does
+DEPTH, WIDTH = 14, 16  # of the search; docs/policies.md
 
 
 def recommended(
@@ -32,13 +31,8 @@ def recommended(
     >>> from jaxband.kernels import SquaredExponential
     >>> policy = recommended(SquaredExponential(4.0), num_arms=10, z_max=30, noise=0.1, horizon=1000)
     >>> policy.depth, [round(float(b), 1) for b in policy.optimism(t=0)[::15]]
-    (6, [2.4, 1.6, 1.3])
+    (14, [2.4, 1.6, 1.3])
     """
-    num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
-    planner = subset(depth_for(num_arms))
-    return rgp_pointwise(kernel, num_arms, z_max, noise, planner=planner, beta=None, horizon=horizon, learn=learn)
-
-
-def depth_for(num_arms: int) -> int:
-    """How many plays to look ahead."""
-    return 6 if num_arms <= FEW_ARMS else 3
+    return rgp_pointwise(
+        kernel, num_arms, z_max, noise, planner=beam(DEPTH, WIDTH), beta=None, horizon=horizon, learn=learn
+    )

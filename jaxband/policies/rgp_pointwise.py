@@ -14,7 +14,7 @@ from jax import Array
 from jaxband import checks, optimum, posterior
 from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
-from jaxband.planners import subset, windows
+from jaxband.planners import subset
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.policies.learning import Learning, learning
 from jaxband.policies.optimism import worthwhile
@@ -79,8 +79,7 @@ class RgpPointwise(GaussianPolicy):
         if not self.end_values:
             return self.planner.plan(curves, z)
         worth = optimum.end_values(curves, optimum.dual_bound(curves).price)
-        points, ends = windows.reach(curves, z, self.depth), windows.end_points(worth, z, self.depth)
-        return self.planner.plan_points(points, ends=ends)
+        return self.planner.plan(curves, z, end_values=worth)
 
     def optimism(self, t: Array) -> Array:
         """Standard deviations above the mean at every rest in round t = 0, 1, …, [G]."""

@@ -24,6 +24,7 @@ WORDS = {  # name -> word, unit
     "horizon": ("horizon", "rounds"),
     "lookahead": ("regret lookahead", "rounds"),
     "depth": ("depth", "plays"),
+    "width": ("width", "partial plans kept"),
     "budget": ("budget", "nodes per plan"),
     "commit": ("commit", "plays"),
     "nu": ("ν", ""),

@@ -11,7 +11,7 @@ from pathlib import Path
 import jax
 
 from jaxband.layout import CPU_TILE
-from jaxband.policies.recommended import depth_for
+from jaxband.policies.recommended import DEPTH, WIDTH
 from jaxband.sweep import compute, frozen, paired, settings, store, tables, units
 from jaxband.sweep.cells import Cell
 from jaxband.sweep.disk import Disk
@@ -89,7 +89,7 @@ def policy_cost(cell: Cell) -> float:
 def plan_cost(values: dict, num_arms: int) -> float:
     """Microseconds per plan."""
     if values["policy"] == "recommended":
-        values = values | {"planner": "subset", "depth": depth_for(num_arms), "end_values": True}
+        values = values | {"planner": "beam", "depth": DEPTH, "width": WIDTH, "end_values": True}
     depth, bounds = values.get("depth", 1), values["policy"] == "rgp_ucb"
     ends = END_VALUES * num_arms * (values["z_max"] + 1) if values.get("end_values") else 0.0
     match values.get("planner") if depth > 1 else None:
@@ -98,6 +98,8 @@ def plan_cost(values: dict, num_arms: int) -> float:
             return ends + 0.07 * num_arms * depth + leaves * (0.004 if bounds else 0.0012)
         case "subset":
             return ends + num_arms * 3**depth * (0.025 * values["labels"] if bounds else 0.008)
+        case "beam":
+            return ends + num_arms * depth * values["width"] * 0.009
         case "optimistic":
             return 5.0 + 0.04 * values["budget"]
         case _:

@@ -67,6 +67,7 @@ KERNEL_USES = {
 PLANNER_USES = {
     "exhaustive": ("depth", "repeats"),
     "subset": ("depth", "repeats", "labels"),
+    "beam": ("depth", "width"),
     "optimistic": ("depth", "budget", "bound"),
 }
 GAUSSIAN = ("kernel", "planner", "commit", "policy_noise", "warm_up", "learn")
@@ -104,6 +105,7 @@ SETTINGS = {
     "depth": Setting(whole(1), 1),
     "repeats": Setting(flag, True),
     "labels": Setting(whole(1), 16),
+    "width": Setting(whole(1), 16),
     "budget": Setting(whole(1)),
     "bound": Setting(word(BOUNDS), BOUNDS[0]),
     "commit": Setting(plays, "plan"),
