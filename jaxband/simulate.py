@@ -152,7 +152,7 @@ def play_rounds(
 
     def play_one(position, inputs):
         t, shock = inputs
-        position = position._replace(state=_relearned(policy, position.state, t))
+        position = position._replace(state=relearned(policy, position.state, t))
         arms, watched = _current_plan(policy, key_of_plan(t), position, t)
         arm = arms[(t - policy.warm_up) % policy.commit]
         arm = jnp.where(t < policy.warm_up, t % policy.num_arms, arm)
@@ -165,12 +165,12 @@ def play_rounds(
     return jax.lax.scan(play_one, position, (rounds, _shocks(replication, rounds)))
 
 
-def _relearned(policy: Policy, state: State, t: Array) -> State:
-    """The state as the plan at round t finds it: after every `learn_every` blocks a learning policy revises it."""
+def relearned(policy: Policy, state: State, t: Array) -> State:
+    """The state as the plan at round t finds it: a learning policy revises it after some of the blocks."""
     if not hasattr(policy, "relearn"):
         return state
     played = t - policy.warm_up
-    due = (played > 0) & (played % (policy.commit * policy.learn_every) == 0)
+    due = (played >= 0) & (played % policy.commit == 0) & policy.learns_after(played // policy.commit)
     return jax.lax.cond(due, policy.relearn, lambda state: state, state)
 
 

@@ -1,6 +1,7 @@
 """Policies that learn lengthscale and variance as they play, and what their evidence is."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from quick import jit
@@ -9,6 +10,7 @@ import jaxband as jb
 from jaxband import posterior
 from jaxband.planners import subset
 from jaxband.policies.learning import STEPS_PER_OCTAVE
+from jaxband.simulate import relearned
 
 KERNEL, K, Z_MAX, NOISE = jb.kernels.SquaredExponential(4.0), 5, 20, 0.1
 
@@ -83,13 +85,51 @@ def test_a_policy_that_learns_shows_what_it_learned(compiled_quickly):
     assert 0.0 < policy.variance_factor(run.state) < 10.0
 
 
+def test_a_smaller_variance_is_learned_but_not_taken_over(compiled_quickly):
+    """The data speak for a variance of 0.05; what was not tried keeps the one that was given."""
+    policy = jb.policies.rgp_ts(KERNEL, K, Z_MAX, NOISE, learn=10)
+    arm, z, reward = observations(2, 300, jb.kernels.SquaredExponential(4.0, 0.05))
+    seen = z < Z_MAX - 12
+    state = policy.init(jax.random.key(0))
+    known = posterior.condition(state.posterior, arm[seen], z[seen], np.float32(reward[seen]), NOISE)
+    relearn, state = jit(policy.relearn), state._replace(posterior=known)
+    for _ in range(6):
+        state = relearn(state)
+    assert policy.variance_factor(state) < 0.2
+    np.testing.assert_allclose(state.posterior.variance[:, -1], 1.0, atol=0.02)
+
+
+def test_the_kernel_is_fitted_often_at_first_and_then_regularly():
+    def fits(every):
+        policy = jb.policies.rgp_ts(KERNEL, 2, 3, NOISE, learn=every)
+        return [block for block in range(60) if policy.learns_after(np.int32(block))]
+
+    assert fits(1) == list(range(1, 60))
+    assert fits(5) == [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 19, *range(20, 60, 5)]
+    assert fits(100) == [1, 2, 3, 4, 5, 6, 8, 10, 12, 15, 19, 23, 29, 36, 45, 56]
+
+
+def test_fits_are_made_between_blocks_and_count_them():
+    class AfterTwo:
+        commit, warm_up = 3, 2
+
+        def learns_after(self, blocks):
+            return blocks == 2
+
+        def relearn(self, state):
+            return state + 1
+
+    fitted = [t for t in range(20) if relearned(AfterTwo(), jnp.zeros(()), jnp.asarray(t)) == 1.0]
+    assert fitted == [2 + 2 * 3]
+
+
 def test_learning_leaves_the_rest_of_a_policy_alone(compiled_quickly):
     plain = jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, planner=subset(3), commit=2)
     learner = jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, planner=subset(3), commit=2, learn=50)
     for name in ("num_arms", "z_max", "depth", "commit", "warm_up", "planner"):
         assert getattr(plain, name) == getattr(learner, name)
     problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, 4, Z_MAX), noise=NOISE)
-    runs = [jb.simulate(policy, problem, jax.random.key(1), 20) for policy in (plain, learner)]  # before it learns
+    runs = [jb.simulate(policy, problem, jax.random.key(1), 20) for policy in (plain, learner)]
     assert runs[0].arms.shape == runs[1].arms.shape
     with pytest.raises(ValueError, match="learn must be >= 1"):
         jb.policies.rgp_ts(KERNEL, 4, Z_MAX, NOISE, learn=0)

@@ -1,7 +1,7 @@
 """Beam search: the best few partial plans of every length, each extended by every arm.
 
 A partial plan is judged by what it has earned and what the rests that it leaves behind are worth. With good end values
-(`optimum.end_values`) that says nearly all there is to know, so that few partial plans are enough to look far ahead: the
+(`optimum.end_values`) that says nearly all there is to know, and few partial plans are enough to look far ahead: the
 work is K·width·depth, where the lookahead tree has K^d leaves.
 
 Rests are named by their points in a window of one slot more than the plan has (`windows`): a rest of one round more is

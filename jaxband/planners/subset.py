@@ -24,7 +24,7 @@ def subset(depth: int, repeats: bool = True, labels: int = 16) -> "Subset":
     >>> plan.arms.tolist(), round(plan.value.item(), 3)
     ([1, 0], 1.7)
     """
-    remedy = "look less far ahead, or use planners.optimistic, which needs no table of slot sets"
+    remedy = "look less far ahead, or use planners.beam, which needs no table of slot sets"
     depth = checks.whole_number("depth", depth, 1, MAX_DEPTH, remedy=remedy)
     labels = checks.whole_number("labels", labels, 1, MAX_CANDIDATES // 3**depth, remedy="look less far ahead")
     return Subset(depth, bool(repeats), labels)

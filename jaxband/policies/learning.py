@@ -1,13 +1,18 @@
 """Policies that learn the kernel as they play: how fast curves recover and how high they reach.
 
 The shape of the kernel is given; a stretch of the rest axis (a lengthscale, for most kernels) and a factor on the
-variance are learned, for all arms together, on a grid of half octaves. Every `learn_every` blocks the evidence of the
-present kernel (`posterior.evidence`: from counts and sums alone) is compared with that of its neighbours on the grid,
-the best is moved to, and mean and root are rebuilt under the new prior. A weak prior keeps the first few rewards from
-deciding: stretch and factor are taken to be right within two octaves.
+variance are learned, for all arms together, on a grid of half octaves. Every `learn_every` blocks, and more often while
+there are few, the evidence of the present kernel (`posterior.evidence`: from counts and sums alone) is compared with
+that of others near it on the grid, the best is moved to, and mean and root are rebuilt under the new prior. A weak prior
+keeps the first few rewards from deciding: stretch and factor are taken to be right within two octaves.
+
+Mean and root are never rebuilt with a smaller variance than the given one: a policy that is surer of what it has not
+tried would not try it, and could not find out that it is wrong. The factor is learned all the same, because the stretch
+would make up for a wrong one.
 """
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -25,7 +30,8 @@ from jaxband.posterior import Posterior
 STEPS_PER_OCTAVE = 2
 OCTAVES = 3  # stretches from 1/8 to 8
 PRIOR_OCTAVES = 2.0  # standard deviation, of stretch and of factor
-MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1))  # in (stretch, factor)
+MOVES = ((0, 0), (-1, 0), (1, 0), (0, -1), (0, 1), (-3, 0), (3, 0), (0, -3), (0, 3))  # in (stretch, factor)
+GROWTH = 1.25  # of the number of blocks, from one fit to the next at the beginning
 
 
 def learning(
@@ -116,15 +122,21 @@ class Learning:
         """How many times as large as the given kernel's the variance now seems to be."""
         return _octaves(state.factor)
 
+    def learns_after(self, blocks: Array) -> Array:
+        """Is the kernel to be fitted again after so many blocks?"""
+        early = np.unique(np.ceil(GROWTH ** np.arange(math.log(self.learn_every / (GROWTH - 1.0), GROWTH))))
+        return ((blocks > 0) & (blocks % self.learn_every == 0)) | jnp.any(blocks == early.astype(np.int32))
+
     def relearn(self, state: Learned) -> Learned:
-        """The state after at most one step on the grid in each direction, its posterior rebuilt."""
+        """The state after the best of some moves on the grid, its posterior rebuilt."""
         moves = jnp.asarray(MOVES, jnp.int32)
         limit = OCTAVES * STEPS_PER_OCTAVE
         stretches = jnp.clip(state.stretch + moves[:, 0], -limit, limit)
         factors = jnp.clip(state.factor + moves[:, 1], -2 * limit, 2 * limit)
         best = jnp.argmax(jax.lax.map(lambda move: self._score(state.posterior, *move), (stretches, factors)))
         stretch, factor = stretches[best], factors[best]
-        return Learned(self.policy.refresh(self._under(state.posterior, stretch, factor)), stretch, factor)
+        rebuilt = self.policy.refresh(self._under(state.posterior, stretch, jnp.maximum(factor, 0)))
+        return Learned(rebuilt, stretch, factor)
 
     def _score(self, belief: Posterior, stretch: Array, factor: Array) -> Array:
         steps = jnp.stack([stretch, factor]).astype(float) / (STEPS_PER_OCTAVE * PRIOR_OCTAVES)
