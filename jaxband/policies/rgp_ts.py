@@ -10,6 +10,7 @@ from jaxband import posterior, prng
 from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive
+from jaxband.planners.exhaustive import best_arm
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.policies.learning import Learning, learning
 from jaxband.posterior import Posterior
@@ -65,7 +66,8 @@ class RgpTs(GaussianPolicy):
         return self.propose_from(prng.normal(key, (self.num_shocks,)), state, z, t)
 
     def propose_from(self, shocks: Array, state: Posterior, z: Array, t: Array) -> Plan:
-        return self.planner.plan_points(self.draw(shocks, state, z))
+        points = self.draw(shocks, state, z)
+        return best_arm(points[:, 0]) if self.depth == 1 else self.planner.plan_points(points)
 
     def draw(self, shocks: Array, state: Posterior, z: Array) -> Array:
         """A joint draw of the curves at the points within reach, [K, 2d − 1], from shocks [num_shocks]."""
