@@ -14,7 +14,7 @@ from quick import jit
 from scipy import stats
 
 import jaxband as jb
-from jaxband.planners import exhaustive, windows
+from jaxband.planners import exhaustive, whittle, windows
 from jaxband.policies import confidence, oracle, rgp_ts, rgp_ucb, round_robin, ucb_z
 
 K, Z_MAX, NOISE = 3, 6, 0.3
@@ -325,6 +325,7 @@ def test_gaussian_policies_refuse(policy, options, message):
         (lambda: oracle(K, -1), "z_max must be >= 0, got -1"),
         (lambda: oracle(K, Z_MAX, commit=2), "commit must be between 1 and 1, got 2"),
         (lambda: oracle(2, Z_MAX, planner=exhaustive(3, repeats=False)), "depth must be <= num_arms"),
+        (lambda: rgp_ts(KERNEL, K, Z_MAX, NOISE, planner=whittle()), "planner must plan for sampled points"),
         (lambda: jb.policies.random(0), "num_arms must be >= 1, got 0"),
         (lambda: round_robin(0), "num_arms must be >= 1, got 0"),
     ],

@@ -10,7 +10,6 @@ from jaxband import posterior, prng
 from jaxband.base import Plan, Planner, record
 from jaxband.kernels import Kernel
 from jaxband.planners import exhaustive
-from jaxband.planners.exhaustive import best_arm
 from jaxband.policies.gaussian import GaussianPolicy, as_count, as_number, check_arguments
 from jaxband.policies.learning import Learning, learning
 from jaxband.posterior import Posterior
@@ -40,6 +39,8 @@ def rgp_ts(
     planner = exhaustive(1) if planner is None else planner
     prior = posterior.prior(kernel, num_arms, z_max)
     commit = check_arguments(num_arms, noise, planner, commit, warm_up)
+    if not hasattr(planner, "plan_points"):
+        raise ValueError(f"planner must plan for sampled points, got {planner}; use planners.exhaustive or subset")
     if noisy_variance and planner.depth > 1:
         raise ValueError(
             f"noisy_variance must be False for depth > 1, got depth {planner.depth}; curves are drawn jointly there"
@@ -66,8 +67,7 @@ class RgpTs(GaussianPolicy):
         return self.propose_from(prng.normal(key, (self.num_shocks,)), state, z, t)
 
     def propose_from(self, shocks: Array, state: Posterior, z: Array, t: Array) -> Plan:
-        points = self.draw(shocks, state, z)
-        return best_arm(points[:, 0]) if self.depth == 1 else self.planner.plan_points(points)
+        return self.planner.plan_points(self.draw(shocks, state, z))
 
     def draw(self, shocks: Array, state: Posterior, z: Array) -> Array:
         """A joint draw of the curves at the points within reach, [K, 2d − 1], from shocks [num_shocks]."""
