@@ -75,7 +75,7 @@ def main() -> None:
     parser.add_argument("--horizon", type=int, default=1000)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--classes", type=names, default=list(CLASSES), help="some of them (default: all)")
-    parser.add_argument("--policies", type=names, help="some of them, beside 3RGP-TS (default: all)")
+    parser.add_argument("--policies", nargs="+", help="names of rows, beside 3RGP-TS (default: all)")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--plot", type=Path)
     arguments = parser.parse_args()
@@ -112,6 +112,8 @@ def run(name: str, arguments):
     chosen = policies(kernel, arms, horizon, name)
     if arguments.policies:
         chosen = {policy: made for policy, made in chosen.items() if policy.strip() in ("3RGP-TS", *arguments.policies)}
+        if unknown := set(arguments.policies) - {policy.strip() for policy in chosen}:
+            print(f"{name}: there is no row {', '.join(sorted(unknown))}", file=sys.stderr)
     results = {"3RGP-TS": jb.monte_carlo(chosen["3RGP-TS"], problem, **options)}
     for policy, played in chosen.items():
         results.setdefault(policy, None)

@@ -3,8 +3,8 @@
 The shape of the kernel is given; a stretch of the rest axis (a lengthscale, for most kernels) and a factor on the
 variance are learned, for all arms together, on a grid of half octaves. Every `learn_every` blocks, and more often while
 there are few, the evidence of the present kernel (`posterior.evidence`: from counts and sums alone) is compared with
-that of others near it on the grid, the best is moved to, and mean and root are rebuilt under the new prior. A weak prior
-keeps the first few rewards from deciding: stretch and factor are taken to be right within two octaves.
+that of others near it on the grid, the best is moved to, and mean and root are rebuilt under the new prior. A weak
+prior keeps the first few rewards from deciding: stretch and factor are taken to be right within two octaves.
 
 Mean and root are never rebuilt with a smaller variance than the given one: a policy that is surer of what it has not
 tried would not try it, and could not find out that it is wrong. The factor is learned all the same, because the stretch

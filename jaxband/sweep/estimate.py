@@ -26,7 +26,7 @@ PLAYS = {  # policy -> microseconds per round, fixed and per arm
     "rogue_ucb_tuned": (25.0, 1.2),
 }
 END_VALUES = 0.075  # per arm and rest, for every plan
-LEARN = 0.03  # per arm and third power of the grid, for every fit
+LEARN = 0.05  # per arm and third power of the grid, for every fit
 
 
 def describe(spec: Spec, out: Path | None = None) -> str:
