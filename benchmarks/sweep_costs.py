@@ -39,7 +39,10 @@ CELLS = [
     PAPER | {"policy": "rgp_pointwise", "lookahead": 1},
     PAPER | {"policy": "rgp_pointwise", "num_arms": 30, "lookahead": 1},
     PAPER | {"policy": "recommended"},
+    PAPER | {"policy": "recommended", "num_arms": 30},
+    PAPER | {"policy": "oracle", "planner": "beam", "depth": 14, "commit": 1, "lookahead": 1},
     PAPER | {"policy": "rgp_ts", "learn": 10},
+    PAPER | {"policy": "rgp_ts", "learn": 50, "num_arms": 30, "z_max": 15},
     PAPER | {"policy": "rogue_ucb_tuned", "family": "logistic"},
 ]
 

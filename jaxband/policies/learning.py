@@ -124,8 +124,8 @@ class Learning:
 
     def learns_after(self, blocks: Array) -> Array:
         """Is the kernel to be fitted again after so many blocks?"""
-        early = np.unique(np.ceil(GROWTH ** np.arange(math.log(self.learn_every / (GROWTH - 1.0), GROWTH))))
-        return ((blocks > 0) & (blocks % self.learn_every == 0)) | jnp.any(blocks == early.astype(np.int32))
+        regular = (blocks > 0) & (blocks % self.learn_every == 0)
+        return regular | jnp.any(blocks == early_fits(self.learn_every))
 
     def relearn(self, state: Learned) -> Learned:
         """The state after the best of some moves on the grid, its posterior rebuilt."""
@@ -146,6 +146,12 @@ class Learning:
         """The same data under another prior; mean and root still to be rebuilt."""
         columns = self.columns[stretch + OCTAVES * STEPS_PER_OCTAVE]
         return belief._replace(prior_columns=columns * jnp.sqrt(_octaves(factor)))
+
+
+def early_fits(every: int) -> np.ndarray:
+    """The numbers of blocks after which a kernel is fitted out of turn, until they are more than `every` blocks apart."""
+    steps = np.arange(math.log(every / (GROWTH - 1.0), GROWTH))
+    return np.unique(np.ceil(GROWTH**steps)).astype(np.int32)
 
 
 def _octaves(steps: Array) -> Array:

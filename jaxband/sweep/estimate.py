@@ -9,8 +9,10 @@ import math
 from pathlib import Path
 
 import jax
+import numpy as np
 
 from jaxband.layout import CPU_TILE
+from jaxband.policies.learning import early_fits
 from jaxband.policies.recommended import DEPTH, WIDTH
 from jaxband.sweep import compute, frozen, paired, settings, store, tables, units
 from jaxband.sweep.cells import Cell
@@ -26,7 +28,7 @@ PLAYS = {  # policy -> microseconds per round, fixed and per arm
     "rogue_ucb_tuned": (25.0, 1.2),
 }
 END_VALUES = 0.075  # per arm and rest, for every plan
-LEARN = 0.05  # per arm and third power of the grid, for every fit
+LEARN = 0.048  # per arm and third power of the grid, for every fit
 
 
 def describe(spec: Spec, out: Path | None = None) -> str:
@@ -82,8 +84,14 @@ def policy_cost(cell: Cell) -> float:
     if values["policy"] == "rogue_ucb_tuned":
         cost += 1.05 * num_points
     if values.get("learn"):
-        cost += LEARN * num_arms * num_points**3 / (values["learn"] * values.get("commit", 1))
+        cost += LEARN * num_arms * num_points**3 * fits(values) / values["horizon"]
     return cost + plan_cost(values, num_arms) / values.get("commit", 1)
+
+
+def fits(values: dict) -> int:
+    """How often a learning policy fits its kernel."""
+    blocks, every = values["horizon"] // values.get("commit", 1), values["learn"]
+    return blocks // every + int(np.sum(early_fits(every) <= blocks))
 
 
 def plan_cost(values: dict, num_arms: int) -> float:
