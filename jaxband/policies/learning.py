@@ -149,7 +149,7 @@ class Learning:
 
 
 def early_fits(every: int) -> np.ndarray:
-    """The numbers of blocks after which a kernel is fitted out of turn, until they are more than `every` blocks apart."""
+    """The numbers of blocks after which a kernel is fitted out of turn, until these are `every` blocks apart."""
     steps = np.arange(math.log(every / (GROWTH - 1.0), GROWTH))
     return np.unique(np.ceil(GROWTH**steps)).astype(np.int32)
 
