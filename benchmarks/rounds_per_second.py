@@ -91,11 +91,14 @@ def cost_if_small(name: str, policy, num_arms: int) -> float | None:
 
 
 def in_turn(policy, arms: tuple[int, ...], repeats: int = 15) -> dict:
-    """The median over K run one after the other, and how many times that of K = 10 it is."""
+    """The median over K run one after the other, and how many times that of K = 10 it is, and the best likewise."""
     built = {num_arms: policy(num_arms) for num_arms in arms}
     rounds = [{k: cost(built[k], k, repeats=2) for k in arms} for _ in range(repeats)]
     medians = {k: statistics.median(costs[k] for costs in rounds) for k in arms}
-    return {f"K={k}": x for k, x in medians.items()} | {f"K={k} / K=10": x / medians[10] for k, x in medians.items()}
+    best = {k: min(costs[k] for costs in rounds) for k in arms}
+    times = {f"K={k} / K=10": medians[k] / medians[10] for k in arms if k > 10}
+    times |= {f"best K={k} / K=10": best[k] / best[10] for k in arms if k > 10}
+    return {f"K={k}": x for k, x in medians.items()} | times
 
 
 def cost(policy, num_arms: int, repeats: int = 6, **options) -> float:
