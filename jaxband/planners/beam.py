@@ -23,7 +23,8 @@ from jaxband.lanes import alone, look_up, side_by_side
 from jaxband.planners import windows
 
 MAX_DEPTH = 64
-MAX_WIDTH = 2**10  # every one of them costs a pass over all candidates
+MAX_WIDTH = 2**10
+FEW = 32  # so many are found in one pass each, more by sorting
 
 
 def beam(depth: int, width: int = 16) -> "Beam":
@@ -118,6 +119,8 @@ def _best(values: Array, count: int) -> Array:
     low_bits = (1 << (num_rows - 1).bit_length()) - 1
     distance = (jnp.max(values, axis=0, keepdims=True) - values).astype(jnp.float32)
     key = jax.lax.bitcast_convert_type(distance, jnp.int32) & ~low_bits | np.arange(num_rows, dtype=np.int32)[:, None]
+    if count > FEW:
+        return jnp.sort(key, axis=0)[:count] & low_bits
     last, rows = jnp.full((1, values.shape[1]), -1, jnp.int32), []
     for _ in range(count):
         last = jnp.min(jnp.where(key > last, key, np.iinfo(np.int32).max), axis=0, keepdims=True)
