@@ -188,7 +188,7 @@ def test_whole_runs_are_those_of_exhaustive_search():
     ("arguments", "message"),
     [
         ({"depth": 0}, "depth must be between 1 and 12, got 0"),
-        ({"depth": 13}, "depth must be between 1 and 12, got 13; look less far ahead, or use planners.optimistic"),
+        ({"depth": 13}, "depth must be between 1 and 12, got 13; look less far ahead, or use planners.beam"),
         ({"depth": 12, "labels": 64}, "labels must be between 1 and 31, got 64"),
         ({"depth": 3, "labels": 0}, "labels must be"),
     ],
