@@ -33,7 +33,8 @@ def rgp_ucb(
     """Upper confidence bounds with lookahead; `planner` sets depth d and whether arms may repeat (default: d = 1).
 
     `commit` plays are made before planning again (None: the whole plan). With `learn` = n the kernel is only where the
-    policy starts: its lengthscale and variance are fitted to the rewards after every n plans (`policies.learning`).
+    policy starts: its lengthscale and variance are fitted to the rewards after every n plans, and sooner at first
+    (`policies.learning`).
     The last four arguments tell the protocols apart: the schedule `alpha` and a factor on it, whether the noise of the
     d rewards is added to ς² (`noisy_variance`), and how many rounds first play arms 0, 1, 2, … in turn. The defaults
     are the paper as written; `experiments.protocols` has both.
