@@ -50,7 +50,7 @@ def compare(name: str, policy, problem, arguments) -> dict:
         ours.append(jb.monte_carlo(policy, problem, horizon=arguments.horizon, replications=arguments.replications))
         reference.append(by_hand.run())
     agree = np.isclose(ours[0].total_reward, reference[0]["total_reward"], rtol=1e-4, atol=1e-2)
-    error = jb.aggregate.summarise(ours[0].total_reward).standard_error
+    error = jb.aggregate.summarize(ours[0].total_reward).standard_error
     difference = abs(ours[0].total_reward.mean() - reference[0]["total_reward"].mean())
     if agree.mean() < 0.5 or difference > 2 * error:
         raise SystemExit(

@@ -54,7 +54,9 @@ def loop(num_arms: int, steps: int | None) -> dict:
     prices = jax.vmap(jb.optimum.dual_bound)(curves).price
 
     def bound(curves, price):
-        return jb.optimum.dual_bound(curves) if steps is None else jb.optimum.track(curves, price, steps=steps)
+        return (
+            jb.optimum.dual_bound(curves) if steps is None else jb.optimum.dual_bound_from(curves, price, steps=steps)
+        )
 
     def at(curves, drift, t):  # a slow rotation: the variance stays, every round changes the curves alike
         return jnp.cos(CHANGE * t) * curves + jnp.sin(CHANGE * t) * drift

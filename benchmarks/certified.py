@@ -21,7 +21,7 @@ def main() -> None:
         kernel = jb.kernels.SquaredExponential(lengthscale)
         problem = jb.Problem(lambda key, kernel=kernel: jb.recovery.gp(key, kernel, NUM_ARMS, Z_MAX), noise=NOISE)
         for depth in (3, 4):
-            planner = jb.planners.subset(depth, labels=arguments.labels)
+            planner = jb.planners.subset(depth, max_labels=arguments.labels)
             policy = jb.policies.rgp_ucb(kernel, NUM_ARMS, Z_MAX, NOISE, planner=planner)
             result = jb.monte_carlo(
                 policy,

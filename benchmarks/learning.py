@@ -55,17 +55,17 @@ def main() -> None:
 
 
 def three_step_bounds(lengthscale: float, every: int | None) -> Policy:
-    kernel, learn = SquaredExponential(lengthscale), every and every // 3
-    return jb.policies.rgp_ucb(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.exhaustive(3), learn=learn)
+    kernel, refit_every = SquaredExponential(lengthscale), every and every // 3
+    return jb.policies.rgp_ucb(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.exhaustive(3), refit_every=refit_every)
 
 
 def three_step_sampling(lengthscale: float, every: int | None) -> Policy:
-    kernel, learn = SquaredExponential(lengthscale), every and every // 3
-    return jb.policies.rgp_ts(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.subset(3), learn=learn)
+    kernel, refit_every = SquaredExponential(lengthscale), every and every // 3
+    return jb.policies.rgp_ts(kernel, ARMS, Z_MAX, NOISE, planner=jb.planners.subset(3), refit_every=refit_every)
 
 
 def recommended(lengthscale: float, every: int | None) -> Policy:
-    return jb.policies.recommended(SquaredExponential(lengthscale), ARMS, Z_MAX, NOISE, HORIZON, learn=every)
+    return jb.policies.recommended(SquaredExponential(lengthscale), ARMS, Z_MAX, NOISE, HORIZON, refit_every=every)
 
 
 POLICIES = {"3RGP-UCB": three_step_bounds, "3RGP-TS": three_step_sampling, "recommended": recommended}

@@ -5,7 +5,7 @@
 Small problems (K = 3, z_max = 4, rewards nowhere negative), where the optimum and its period are known: the share of it
 that plans of d plays earn over T = 1,000 rounds, beside what Proposition 1 is sure of. Large ones (K = 10, z_max = 30,
 squared exponential with l = 4): the share of the dual bound, for plans played to the end, made anew after every play,
-and made anew with end values.
+and made anew with terminal values.
 """
 
 import argparse
@@ -22,8 +22,8 @@ HORIZON = 1000
 SMALL_DEPTHS, LARGE_DEPTHS = tuple(range(1, 13)), tuple(range(1, 9))
 WAYS = {  # how plans are used -> options of the oracle
     "played to the end": {},
-    "made anew": {"commit": 1},
-    "made anew, end values": {"commit": 1, "end_values": True},
+    "made anew": {"replan_every": 1},
+    "made anew, terminal values": {"replan_every": 1, "terminal_values": True},
 }
 
 
@@ -56,7 +56,7 @@ def small_problems(number: int) -> tuple[list[dict], list[int]]:
     for depth in SMALL_DEPTHS:
         policy = jb.policies.oracle(num_arms, z_max, planner=jb.planners.subset(depth))
         shares = [earned(policy, table) / (HORIZON * b.average) for table, b in zip(curves, best, strict=True)]
-        sure = [jb.theory.lookahead_share(b.period, z_max, depth, HORIZON) for b in best]
+        sure = [jb.theory.guaranteed_fraction(b.period, z_max, depth, HORIZON) for b in best]
         if any(share < least for share, least in zip(shares, sure, strict=True)):
             raise SystemExit(f"d = {depth}: less than Proposition 1 says")
         rows.append({"d": depth, "mean": np.mean(shares), "least": np.min(shares), "Proposition 1": np.mean(sure)})
@@ -77,9 +77,9 @@ def large_problems(replications: int) -> list[dict]:
         for way, options in WAYS.items():
             policy = jb.policies.oracle(num_arms, z_max, planner=jb.planners.subset(depth), **options)
             result = jb.monte_carlo(
-                policy, problem, horizon=HORIZON, replications=replications, lookahead=1, certificate=True
+                policy, problem, horizon=HORIZON, replications=replications, lookahead=1, upper_bound=True
             )
-            row[way] = result.expected_reward.sum() / result.certificate.sum()
+            row[way] = result.expected_reward.sum() / result.upper_bound.sum()
         rows.append(row)
     return rows
 

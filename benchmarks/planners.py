@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxband as jb
-from jaxband.planners import windows
+from jaxband.planners import slot_sets
 
 Z_MAX = 30
 LANES = 64
@@ -58,12 +58,12 @@ def measure(num_arms: int, depth: int) -> dict:
     leaves = num_arms**depth
     key = jax.random.key(num_arms * 100 + depth)
     curves, z, root = problems(key, num_arms)
-    points = jax.vmap(lambda c, rests: windows.reach(c, rests, depth))(curves, z)
-    exact = jax.jit(jax.vmap(jb.planners.subset(depth).plan_points))(points)
+    points = jax.vmap(lambda c, rests: slot_sets.gather_points(c, rests, depth))(curves, z)
+    exact = jax.jit(jax.vmap(jb.planners.subset(depth).plan_window))(points)
     alpha = jnp.full(LANES, 5.0)
 
     def plan(planner, lanes=LANES):
-        return per_plan(jax.jit(jax.vmap(planner.plan_points)), lanes, points[:lanes])
+        return per_plan(jax.jit(jax.vmap(planner.plan_window)), lanes, points[:lanes])
 
     def plan_ucb(planner):
         return per_plan(jax.jit(jax.vmap(planner.plan_ucb)), LANES, curves, root, z, alpha)
@@ -160,7 +160,7 @@ def value_after(points, arms, depth: int):
     again = points[:, :, depth:]  # gaps 0..d−2; a window one shorter has gaps up to d−3
     from_now = jnp.where(played, again, points[:, :, 1:depth])
     shorter = jnp.concatenate([from_now, again[:, :, :-1]], axis=2)
-    return first + jax.jit(jax.vmap(jb.planners.subset(depth - 1).plan_points))(shorter).value
+    return first + jax.jit(jax.vmap(jb.planners.subset(depth - 1).plan_window))(shorter).value
 
 
 if __name__ == "__main__":

@@ -5,7 +5,7 @@
 
 Curves from squared exponentials (a new draw per replication, the policy's kernel being the right one) and the paper's
 logistic and gamma curves (kernel with l = 5), z_max = 30, noise 0.1. A share is the ratio of the mean expected reward
-to the mean certificate T·D, with its standard error; in brackets that of the last half of the rounds. Differences to
+to the mean upper bound T·D, with its standard error; in brackets that of the last half of the rounds. Differences to
 the paper's 3RGP-TS are paired: same curves, same noise.
 """
 
@@ -48,20 +48,20 @@ def policies(kernel, arms: int, horizon: int, setting: str) -> dict:
         "1RGP-TS": jb.policies.rgp_ts(*shape),
         "3RGP-UCB": jb.policies.rgp_ucb(*shape, planner=jb.planners.exhaustive(3)),
         "3RGP-TS": jb.policies.rgp_ts(*shape, planner=SUBSET(3)),
-        "3RGP-TS, replanned": jb.policies.rgp_ts(*shape, planner=SUBSET(3), commit=1),
+        "3RGP-TS, replanned": jb.policies.rgp_ts(*shape, planner=SUBSET(3), replan_every=1),
         "recommended": best,
         "  horizon not known": jb.policies.recommended(*shape),
         "  2.3 standard deviations": pointwise(*shape, **parts | {"beta": 2.3, "horizon": None}),
-        "  2.3 fading": pointwise(*shape, **parts | {"beta": 2.3}),
-        "  no end values": pointwise(*shape, **parts, end_values=False),
+        "  2.3 fading": pointwise(*shape, **parts | {"beta": 2.3, "fade": True}),
+        "  no terminal values": pointwise(*shape, **parts, terminal_values=False),
         "  one step ahead": pointwise(*shape, **parts | {"planner": SUBSET(1)}),
         "  three steps ahead": pointwise(*shape, **parts | {"planner": SUBSET(3)}),
         "  five steps ahead, exact": pointwise(*shape, **parts | {"planner": SUBSET(5)}),
-        "  whole plans": pointwise(*shape, **parts, commit=None),
+        "  whole plans": pointwise(*shape, **parts, replan_every=None),
         "curves known, greedy": jb.policies.oracle(arms, Z_MAX),
         "curves known, Whittle index": jb.policies.oracle(arms, Z_MAX, planner=jb.planners.whittle()),
-        "curves known, 14 ahead, end values": jb.policies.oracle(
-            arms, Z_MAX, planner=best.planner, commit=1, end_values=True
+        "curves known, 14 ahead, terminal values": jb.policies.oracle(
+            arms, Z_MAX, planner=best.planner, replan_every=1, terminal_values=True
         ),
     }
     if setting in paper.FAMILIES:
@@ -108,7 +108,7 @@ def run(name: str, arguments):
     curves = paper.curves(name) if lengthscale is None else lambda key: jb.recovery.gp(key, kernel, arms, Z_MAX)
     problem = jb.Problem(curves, noise=NOISE)
     options = {"horizon": horizon, "replications": arguments.replications, "seed": arguments.seed}
-    options |= {"lookahead": 1, "certificate": True}
+    options |= {"lookahead": 1, "upper_bound": True}
     chosen = policies(kernel, arms, horizon, name)
     if arguments.policies:
         chosen = {policy: made for policy, made in chosen.items() if policy.strip() in ("3RGP-TS", *arguments.policies)}
@@ -122,14 +122,14 @@ def run(name: str, arguments):
 
 
 def shares(result, reference) -> dict:
-    bound = result.certificate.mean()
+    bound = result.upper_bound.mean()
     band = result.bands["expected_reward"]
     half = np.interp(result.horizon / 2, result.checkpoints, band.mean)
     difference = result.expected_reward - reference.expected_reward
     share = result.expected_reward.mean() / bound
     return {
         "share": share,
-        "share_error": standard_error(result.expected_reward - share * result.certificate) / bound,
+        "share_error": standard_error(result.expected_reward - share * result.upper_bound) / bound,
         "second_half": (result.expected_reward.mean() - half) / (bound / 2),
         "difference": difference.mean() / bound,
         "difference_error": standard_error(difference) / bound,
@@ -151,7 +151,7 @@ def cell(value, field: str = "share"):
 def picture(rows: dict, horizon: int) -> bytes:
     plt = plots.pyplot()
     shown = ["1RGP-UCB", "1RGP-TS", "3RGP-UCB", "3RGP-TS", "RogueUCB-Tuned", "recommended"]
-    shown.append("curves known, 14 ahead, end values")
+    shown.append("curves known, 14 ahead, terminal values")
     figure, axes = plt.subplots(figsize=(9.0, 3.6), layout="constrained")
     for i, policy in enumerate(shown):
         cells = [rows.get(policy, {}).get(name) for name in CLASSES]

@@ -1,9 +1,9 @@
 """What does a round cost? Microseconds per round and core of every policy, over K and d.
 
-    python benchmarks/rounds_per_second.py [--tiles | --arms] [--quick] [--json FILE]
+    python benchmarks/rounds_per_second.py [--batches | --arms] [--quick] [--json FILE]
 
 A whole simulation with its statistics (`monte_carlo`) on all devices, T = 1000, best of several runs, compilation
-excluded. Curves are drawn from a squared exponential with l = 5, z_max = 30. With --tiles the width of a tile is varied
+excluded. Curves are drawn from a squared exponential with l = 5, z_max = 30. With --batches the batch size is varied
 instead, for the one-step policies: that is where the defaults in jaxband/layout.py come from. With --arms they run for
 all K in turn, many times over, and the medians are compared: runs minutes apart are not comparable on a shared machine.
 """
@@ -22,13 +22,13 @@ import jaxband as jb
 Z_MAX, NOISE, HORIZON = 30, 0.1, 1000
 KERNEL = jb.kernels.SquaredExponential(5.0)
 ARMS = (3, 10, 30, 100)
-TILES = (8, 16, 32, 64, 128)
+BATCH_SIZES = (8, 16, 32, 64, 128)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--tiles", action="store_true", help="vary the width of a tile")
+    instead.add_argument("--batches", action="store_true", help="vary the batch size")
     instead.add_argument("--arms", action="store_true", help="how the cost of the one-step policies grows with K")
     parser.add_argument("--quick", action="store_true", help="K = 10 only")
     parser.add_argument("--json", type=Path)
@@ -38,10 +38,10 @@ def main() -> None:
         rows = [
             {"policy": name} | in_turn(policy, arms) for name, policy in policies(1).items() if name.startswith("1RGP")
         ]
-    elif arguments.tiles:
+    elif arguments.batches:
         rows = [
             {"policy": name, "K": num_arms}
-            | {f"tile {tile}": cost(policy(num_arms), num_arms, tile=tile) for tile in TILES}
+            | {f"batch {size}": cost(policy(num_arms), num_arms, batch_size=size) for size in BATCH_SIZES}
             for name, policy in policies(1).items()
             if name.startswith("1RGP")
             for num_arms in arms

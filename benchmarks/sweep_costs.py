@@ -14,7 +14,9 @@ import jax
 import tables
 
 from jaxband import sweep
-from jaxband.sweep import compute, estimate, units
+from jaxband.sweep import estimate
+from jaxband.sweep.engines import execute
+from jaxband.sweep.storage import units
 
 PAPER = {"num_arms": 10, "z_max": 30, "lengthscale": 4.0}
 CELLS = [
@@ -26,23 +28,24 @@ CELLS = [
     PAPER | {"policy": "rgp_ucb", "num_arms": 30, "z_max": 60},
     PAPER | {"policy": "rgp_ucb", "depth": 3},
     PAPER | {"policy": "rgp_ts", "depth": 3},
-    PAPER | {"policy": "rgp_ts", "depth": 3, "commit": 1, "lookahead": 1},
+    PAPER | {"policy": "rgp_ts", "depth": 3, "lookahead": 3},
+    PAPER | {"policy": "rgp_ts", "depth": 3, "replan_every": 1},
     PAPER | {"policy": "rgp_ts", "depth": 3, "planner": "subset"},
-    PAPER | {"policy": "rgp_ts", "depth": 4, "planner": "subset", "commit": 1, "lookahead": 1},
-    PAPER | {"policy": "rgp_ucb", "depth": 3, "planner": "subset", "lookahead": 1},
+    PAPER | {"policy": "rgp_ts", "depth": 4, "planner": "subset", "replan_every": 1},
+    PAPER | {"policy": "rgp_ucb", "depth": 3, "planner": "subset"},
     PAPER | {"policy": "rgp_ts", "num_arms": 30},
     PAPER | {"policy": "rgp_ts", "num_arms": 30, "depth": 3, "planner": "subset"},
     PAPER | {"policy": "oracle"},
     PAPER | {"policy": "oracle", "depth": 3},
-    PAPER | {"policy": "oracle", "depth": 4, "planner": "optimistic", "budget": 200, "lookahead": 1},
-    PAPER | {"policy": "rgp_ts", "depth": 4, "planner": "optimistic", "budget": 50, "lookahead": 1},
-    PAPER | {"policy": "rgp_pointwise", "lookahead": 1},
-    PAPER | {"policy": "rgp_pointwise", "num_arms": 30, "lookahead": 1},
+    PAPER | {"policy": "oracle", "depth": 4, "planner": "optimistic", "budget": 200},
+    PAPER | {"policy": "rgp_ts", "depth": 4, "planner": "optimistic", "budget": 50},
+    PAPER | {"policy": "rgp_pointwise"},
+    PAPER | {"policy": "rgp_pointwise", "num_arms": 30},
     PAPER | {"policy": "recommended"},
     PAPER | {"policy": "recommended", "num_arms": 30},
-    PAPER | {"policy": "oracle", "planner": "beam", "depth": 14, "commit": 1, "lookahead": 1},
-    PAPER | {"policy": "rgp_ts", "learn": 10},
-    PAPER | {"policy": "rgp_ts", "learn": 50, "num_arms": 30, "z_max": 15},
+    PAPER | {"policy": "oracle", "planner": "beam", "depth": 14, "replan_every": 1},
+    PAPER | {"policy": "rgp_ts", "refit_every": 10},
+    PAPER | {"policy": "rgp_ts", "refit_every": 50, "num_arms": 30, "z_max": 15},
     PAPER | {"policy": "rogue_ucb_tuned", "family": "logistic"},
 ]
 
@@ -56,20 +59,21 @@ def main() -> None:
 
 
 def measure(settings: dict, horizon: int) -> dict:
-    problems = {"p": {"family": "gp"}}
-    (cell,) = sweep.Spec("costs", replications=64, horizon=horizon, problems=problems, grid=settings).cells()
+    options = {"replications": 64, "horizon": horizon, "problems": {"p": {"family": "gp"}}}
+    grid = {name: value for name, value in settings.items() if name != "lookahead"}
+    (cell,) = sweep.Spec("costs", **options, lookahead=settings.get("lookahead"), grid=grid).cells()
     unit = units.Unit(cell, 0, 64)
     began = time.process_time()
-    list(compute.results([unit], jax.devices()[:1]))
+    list(execute.results([unit], jax.devices()[:1]))
     compiled = time.process_time() - began
     began = time.process_time()
-    list(compute.results([unit], jax.devices()[:1]))
+    list(execute.results([unit], jax.devices()[:1]))
     measured = (time.process_time() - began) / (64 * horizon) / estimate.MICROSECONDS
-    expected = estimate.policy_cost(cell) + estimate.lookahead_cost(cell)
+    expected = estimate.cost(cell)
     name = " ".join(f"{key}={value}" for key, value in settings.items() if PAPER.get(key) != value)
-    return {"cell": name, "table, µs": expected, "measured, µs": measured, "ratio": measured / expected} | {
+    return {"cell": name, "table, µs": expected.round, "measured, µs": measured, "ratio": measured / expected.round} | {
         "compiling, s": compiled,
-        "table, s": estimate.compile_seconds(cell),
+        "table, s": expected.compile,
     }
 
 

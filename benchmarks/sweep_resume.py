@@ -14,8 +14,8 @@ import numpy as np
 import tables
 
 from jaxband import sweep
-from jaxband.sweep import trajectories
-from jaxband.sweep.units import Measured
+from jaxband.sweep.storage import trajectories
+from jaxband.sweep.storage.units import UnitResult
 
 
 def main() -> None:
@@ -35,7 +35,7 @@ def measure(directory: Path, units: int, replications: int) -> dict:
     spec = sweep.Spec(
         "resume",
         replications=10 * replications,
-        unit=replications,
+        replications_per_unit=replications,
         horizon=1000,
         problems={"p": {"family": "logistic", "theta": [[1.0, 0.5, 10.0]] * 10}},
         grid={"policy": "random", "z_max": 30, "seed": list(range(units // 10))},
@@ -57,7 +57,7 @@ def made_up(units):
     for unit in units:
         kept = trajectories.kept(unit.cell, unit.start, unit.stop), len(trajectories.checkpoints(unit.cell))
         shapes = (unit.stop - unit.start,), kept
-        yield unit, Measured(*({metric: rng.normal(size=s) for metric in unit.cell.metrics} for s in shapes))
+        yield unit, UnitResult(*({metric: rng.normal(size=s) for metric in unit.cell.metrics} for s in shapes))
 
 
 def timed(work) -> float:

@@ -20,7 +20,7 @@ def main() -> None:
     problem = jb.Problem(curves, noise=0.0)
     runs = {
         "greedy": jb.policies.oracle(3, 14),
-        "looks 6 rounds ahead": jb.policies.oracle(3, 14, planner=jb.planners.exhaustive(6), commit=1),
+        "looks 6 rounds ahead": jb.policies.oracle(3, 14, planner=jb.planners.exhaustive(6), replan_every=1),
     }
     plt = pyplot()
     figure, (left, right) = plt.subplots(1, 2, figsize=(9.6, 3.0), layout="constrained", width_ratios=(1, 1.4))

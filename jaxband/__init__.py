@@ -1,13 +1,13 @@
 """jaxband: recovering bandits in JAX. Every arm's expected reward is an unknown function of how long it has rested.
 
-Read the code in this order: base, kernels, posterior, fit, recovery, environment, planners, optimum, policies,
-simulate, regret, monte_carlo.
+Read the code in this order: base, kernels, posterior, fit, recovery, problem, planners, optimum, policies, regret,
+simulation. Importing it asks JAX for one CPU device per core and for a compilation cache; JAXBAND_SETUP=off in the
+environment leaves JAX as it is (`_runtime.startup`).
 """
 
-from jaxband import compile_cache, devices
+from jaxband._runtime import startup
 
-devices.one_per_core()
-compile_cache.enable()
+startup.configure()
 
 from jaxband import (  # noqa: E402
     base,
@@ -20,28 +20,50 @@ from jaxband import (  # noqa: E402
     recovery,
     regret,
     sweep,
+    testing,
     theory,
 )
-from jaxband.environment import Problem  # noqa: E402
-from jaxband.monte_carlo import Result, monte_carlo  # noqa: E402
-from jaxband.simulate import Run, simulate  # noqa: E402
+from jaxband.base import IDLE, INVALID, Plan, Planner, Policy, PolicyError, Round  # noqa: E402
+from jaxband.problem import Problem, next_z  # noqa: E402
+from jaxband.pytree import pytree_dataclass  # noqa: E402
+from jaxband.registry import register  # noqa: E402
+from jaxband.simulation.monte_carlo import monte_carlo  # noqa: E402
+from jaxband.simulation.result import PairedDifference, Result, compare  # noqa: E402
+from jaxband.simulation.rollout import Run, simulate  # noqa: E402
 
 __all__ = [
+    "IDLE",
+    "INVALID",
+    "PairedDifference",
+    "Plan",
+    "Planner",
+    "Policy",
+    "PolicyError",
     "Problem",
     "Result",
+    "Round",
     "Run",
     "base",
+    "compare",
     "fit",
     "kernels",
     "monte_carlo",
+    "next_z",
     "optimum",
     "planners",
     "policies",
     "posterior",
+    "pytree_dataclass",
     "recovery",
+    "register",
     "regret",
     "simulate",
     "sweep",
+    "testing",
     "theory",
 ]
 __version__ = "0.1.0"
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

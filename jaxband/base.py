@@ -9,18 +9,37 @@ d       depth of a plan                                 μ_t, σ_t²            
 T       horizon, in rounds                              η_t(i), ς_t²(i)        mean and variance of a plan's reward
 r       rank of the posterior root                      α_t                    ``alpha``
 R       replications                                    M*(Z)                  value of the best plan
+m       plays per round                                 J_t                    ``arm``
 ======  ==============================================  =====================  ====================================
 
 Arms, slots and rounds count from 0. A *slot* is a position in a plan; a *block* is the run of rounds between two plans.
+
+    arm, state = policy.choose(policy.draw(key, t[None])[0], state, Round(t, z))
+    state = policy.update(state, Round(t, z), arm, reward)
+
+These two lines are what the compiled loop runs, what a loop written by hand runs, and what the tests check.
 """
 
-import dataclasses
-from typing import Any, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 from jax import Array
 
+from jaxband import checks
+from jaxband._compiled import prng
+from jaxband.registry import register_type
+
 State = Any  # what a policy remembers: any pytree of arrays
+IDLE = -1  # an arm that says: no play
+INVALID = -2  # an arm that no problem accepts: what poisoned numbers become
+
+
+class Round(NamedTuple):
+    """What is known before a round is played."""
+
+    t: Array  # scalar; 0, 1, 2, …; the same in every replication
+    z: Array  # [K]; rounds each arm has rested
+    available: Array | None = None  # [K] bool; None: all are
 
 
 class Plan(NamedTuple):
@@ -31,64 +50,151 @@ class Plan(NamedTuple):
     certified: Array  # bool; no other sequence is better
 
 
-class Planner(Protocol):
-    """Chooses d plays in advance. A planner is hashable and fixes shapes; everything it is given may be traced.
+class PolicyError(ValueError):
+    """A policy that does not keep the contract, or that raised an exception: which, where, and what to do."""
 
-    ``points`` arguments hold, per arm, the values at the 2d − 1 rests reachable within the window (`planners.windows`).
-    """
-
-    depth: int
-    repeats: bool  # may an arm be played more than once in a plan?
-
-    def check(self, num_arms: int) -> None: ...
-    def plan(self, curves: Array, z: Array) -> Plan: ...
-    def plan_points(self, points: Array) -> Plan: ...  # exhaustive, subset: also ends=, what rests are worth afterwards
-    def plan_ucb(self, mean: Array, root: Array, z: Array, alpha: Array) -> Plan: ...
-    def plan_ucb_points(self, mean: Array, root: Array, alpha: Array) -> Plan: ...
+    original: Exception | None = None  # what the policy's own code raised
+    tag: Any = None  # of the work in which it happened
 
 
-class Policy(Protocol):
-    """Plays arms. A policy is a pytree: its numbers are leaves, so that sweeping one of them does not recompile.
+class Policy:
+    """Chooses arms. Subclass it with `pytree_dataclass(static=(...))`, so that its numbers are leaves of a pytree.
 
-    ``plan`` is called at the first round t of every block and returns the ``commit`` arms of that block; ``update``
-    is told every play. A policy may also define ``propose(key, state, z, t) -> Plan``, the whole plan of which
-    ``plan`` takes the first arms; ``propose_from(shocks, state, z, t)``, the same with ``num_shocks`` standard normal
-    numbers in place of those it would draw from its key, so that they can be drawn for many rounds at once;
-    ``refresh(state) -> state``, called every 2^15 rounds to shed gathered rounding errors; and ``inform(state, curves)
-    -> state``: oracles are shown the true curves this way.
+    Write `init`, `choose` and `update`; the other methods have defaults. All are pure functions of arrays. A branch on
+    `round.t` alone (`lax.cond`) stays a branch when thousands of replications run side by side; one on the state does
+    not.
+
+    >>> import jax.numpy as jnp
+    >>> from jaxband.pytree import pytree_dataclass
+    >>> @pytree_dataclass(static=("num_arms",))
+    ... class LongestRested(Policy):
+    ...     num_arms: int
+    ...     def init(self, key):
+    ...         return ()
+    ...     def choose(self, key, state, round):
+    ...         return jnp.argmax(round.z), state
+    ...     def update(self, state, round, arm, reward):
+    ...         return state
+    >>> LongestRested(3).choose(None, (), Round(0, jnp.array([2, 5, 0])))[0].item()
+    1
     """
 
     num_arms: int
-    depth: int  # how far a plan looks ahead
-    commit: int  # how many plays are made before planning again
-    warm_up: Array  # rounds that play arms 0, 1, 2, ... in turn before the first plan
+    z_max: int | None = None  # None: any grid
+    plays: int | None = None  # None: `arm` is a scalar; m, also 1: `arm` is [m]
+    idle: bool = False  # may it choose not to play?
 
-    def init(self, key: Array) -> State: ...
-    def plan(self, key: Array, state: State, z: Array, t: Array) -> Array: ...
-    def update(self, state: State, arm: Array, z: Array, reward: Array) -> State: ...
+    def init(self, key: Array) -> State:
+        """The state before the first round."""
+        raise NotImplementedError(f"{type(self).__name__} does not define init(key)")
+
+    def choose(self, key: Any, state: State, round: Round) -> tuple[Array, State]:
+        """The arm to play, and the state that remembers the plan. `key` is what `draw` gave for this round.
+
+        The arm is an integer, or [m] for `plays` = m: all different, in rising order, `IDLE` last.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define choose(key, state, round)")
+
+    def update(self, state: State, round: Round, arm: Array, reward: Array) -> State:
+        """The state after `arm` was played in `round` and paid `reward`."""
+        raise NotImplementedError(f"{type(self).__name__} does not define update(state, round, arm, reward)")
+
+    def draw(self, key: Array, rounds: Array) -> Any:
+        """What the choices in consecutive `rounds` [n] are random by, leading axis n: by default a key per round."""
+        return jax.vmap(lambda t: prng.fold_in(key, t))(rounds)
+
+    def refresh(self, state: State) -> State:
+        """`state` without the rounding errors that many updates gather; asked for every 2^15 rounds."""
+        return state
+
+    def inform(self, state: State, curves: Array) -> State:
+        """`state` of one who knows the true curves [K, G]; called right after `init`. For oracles only."""
+        return state
+
+    def describe(self, state: State) -> dict[str, Array]:
+        """Numbers about the plan being played, for `watch=`; NaN while there is none."""
+        return {}
+
+    def title(self) -> str:
+        """What messages call it."""
+        return type(self).__name__
+
+    def begin_at(self, first_round: int) -> "Policy":
+        """The same policy, asked to choose from round `first_round` on: there its first block begins."""
+        return self
 
 
-def record(*static: str):
-    """Class decorator: a frozen dataclass that is a pytree. Fields named in `static` are hashed, the others are leaves.
+class Planner:
+    """Chooses d plays in advance. A planner is a frozen dataclass: hashable, all its fields fix shapes.
 
-    Rebuilding one from leaves does not run ``__post_init__``, so that it may validate what a user passed in.
+    What a planner cannot do is said by its class attributes, so that a policy can refuse it when it is built.
     """
 
-    def decorate(cls):
-        cls = dataclasses.dataclass(frozen=True, eq=False)(cls)
-        leaves = [field.name for field in dataclasses.fields(cls) if field.name not in static]
+    depth: int
+    repeats: bool = True  # may an arm be played more than once in a plan?
 
-        def flatten_with_keys(self):
-            children = [(jax.tree_util.GetAttrKey(name), getattr(self, name)) for name in leaves]
-            return children, tuple(getattr(self, name) for name in static)
+    plan_type: ClassVar[type] = Plan  # what `plan` and `plan_window` return: `Plan`, perhaps with more numbers
+    ucb_plan_type: ClassVar[type] = Plan  # the same of `plan_ucb` and `plan_ucb_window`
+    takes_terminal_values: ClassVar[bool] = False
+    plans_windows: ClassVar[bool] = False  # does it have `plan_window`?
+    plans_upper_bounds: ClassVar[bool] = False  # does it have `plan_ucb` and `plan_ucb_window`?
+    max_plays: ClassVar[int | None] = 1  # per round; None: any number
 
-        def unflatten(statics, children):
-            self = object.__new__(cls)
-            for name, value in (*zip(static, statics, strict=True), *zip(leaves, children, strict=True)):
-                object.__setattr__(self, name, value)
-            return self
+    def check(self, num_arms: int) -> None:
+        """Refuse numbers of arms that it cannot plan for."""
 
-        jax.tree_util.register_pytree_with_keys(cls, flatten_with_keys, unflatten)
-        return cls
+    def plan(
+        self,
+        curves: Array,
+        z: Array,
+        *,
+        terminal_values: Array | None = None,
+        available: Array | None = None,
+        plays: int | None = None,
+        idle: bool = False,
+    ) -> Plan:
+        """The best plan found for known or sampled curves [K, G] from rests z [K].
 
-    return decorate
+        `terminal_values` [K, G] says what each arm's rest after the plan is worth. Arms that are not `available` [K]
+        are not played in the first slot; if none is, that slot is `IDLE`. With `idle` any slot may be. With `plays` = m
+        the plan is [d, m].
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not define plan")
+
+    def plan_window(self, points: Array, *, num_slots: Array | None = None, terminal: Array | None = None) -> Plan:
+        """The same from the 2d − 1 points of every curve within the window (`planners.slot_sets`), [K, 2d − 1].
+
+        −∞ where an arm cannot be played. Only the first `num_slots` slots count, if given. `terminal` [K, d + 1] is
+        what each arm's rest is worth after a last play in slot 0..d − 1, or no play.
+        """
+        raise NotImplementedError(f"{type(self).__name__} does not plan from points")
+
+    def plan_ucb(
+        self,
+        mean: Array,
+        root: Array,
+        z: Array,
+        alpha: Array,
+        *,
+        extra_variance: Array = 0.0,
+        available: Array | None = None,
+    ) -> Plan:
+        """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""
+        raise NotImplementedError(f"{type(self).__name__} does not plan for upper confidence bounds")
+
+    def plan_ucb_window(self, mean: Array, root: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
+        """The same from the points within the window, [K, 2d − 1] and [K, 2d − 1, r]."""
+        raise NotImplementedError(f"{type(self).__name__} does not plan for upper confidence bounds")
+
+    def shaped(self, plan: Plan, plays: int | None) -> Plan:
+        """A plan of one play per slot as [d], or [d, 1] for `plays` = 1."""
+        return plan if plays is None else plan._replace(arms=plan.arms[:, None])
+
+    def refuse_plays(self, plays: int | None) -> None:
+        """Refuse more plays per round than it can plan for."""
+        if plays is not None:
+            remedy = f"{type(self).__name__} plans one play per round" if self.max_plays == 1 else ""
+            checks.integer("plays", plays, 1, self.max_plays, remedy=remedy)
+
+
+register_type("planner", Planner)

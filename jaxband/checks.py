@@ -9,12 +9,12 @@ import jax
 import numpy as np
 
 
-def concrete(value):
+def concrete_or_none(value):
     """`value` as a NumPy array, or None if it is being traced."""
     return None if isinstance(value, jax.core.Tracer) else np.asarray(value)
 
 
-def whole_number(name: str, value, minimum: int, maximum: int | None = None, remedy: str = "") -> int:
+def integer(name: str, value, minimum: int, maximum: int | None = None, remedy: str = "") -> int:
     """A Python int within bounds. These fix shapes, so that a traced value is refused too."""
     if isinstance(value, jax.core.Tracer):
         raise TypeError(
@@ -51,16 +51,32 @@ def finite(name: str, value) -> None:
     _numbers(name, value, "finite", np.isfinite)
 
 
-def indices(name: str, value, size: int, what: str) -> None:
-    """Integers in 0..size − 1; JAX itself would clamp or wrap them in silence."""
-    array = concrete(value)
+def probabilities(name: str, value) -> None:
+    _numbers(name, value, "between 0 and 1", lambda x: (x >= 0) & (x <= 1))
+
+
+def rests(name: str, value) -> None:
+    """Whole numbers of rounds, none negative; any length, as rests beyond z_max count as z_max."""
+    array = concrete_or_none(value)
     if array is None:
         return
     if not np.issubdtype(array.dtype, np.integer):
         raise TypeError(f"{name} must hold integers, got {_show(array)} of type {array.dtype}")
-    bad = array[(array < 0) | (array >= size)]
+    bad = array[array < 0]
     if bad.size:
-        raise ValueError(f"{name} must be in 0..{size - 1} ({what}), got {_show(bad)}")
+        raise ValueError(f"{name} must be >= 0, got {_show(bad)}")
+
+
+def indices(name: str, value, size: int, what: str, minimum: int = 0) -> None:
+    """Integers in minimum..size − 1; JAX itself would clamp or wrap them in silence."""
+    array = concrete_or_none(value)
+    if array is None:
+        return
+    if not np.issubdtype(array.dtype, np.integer):
+        raise TypeError(f"{name} must hold integers, got {_show(array)} of type {array.dtype}")
+    bad = array[(array < minimum) | (array >= size)]
+    if bad.size:
+        raise ValueError(f"{name} must be in {minimum}..{size - 1} ({what}), got {_show(bad)}")
 
 
 def shape(name: str, value, expected: tuple, letters: str) -> None:
@@ -77,7 +93,7 @@ def scalar(name: str, value) -> None:
 
 
 def _numbers(name, value, rule, accept) -> None:
-    array = concrete(value)
+    array = concrete_or_none(value)
     if array is None:
         return
     if not (np.issubdtype(array.dtype, np.number) or array.dtype.name == "bfloat16"):

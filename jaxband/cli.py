@@ -11,9 +11,9 @@ import jax
 import jaxlib
 
 import jaxband
-from jaxband import files
+from jaxband._runtime import atomic_files
+from jaxband.experiments.output import Report
 from jaxband.experiments.registry import EXPERIMENTS
-from jaxband.experiments.report import Report
 from jaxband.report import commands as report_commands
 from jaxband.sweep import commands as sweep_commands
 
@@ -93,7 +93,7 @@ def _run_experiment(name: str, arguments, out: Path) -> dict:
     if not arguments.no_plots:
         contents |= {picture: draw() for picture, draw in report.pictures.items()}
     for file, content in contents.items():
-        files.write(out / file, content)
+        atomic_files.write_atomic(out / file, content)
     if not arguments.json:
         _print_table(report)
         print("\n".join(["", *report.remarks, f"{seconds:.1f} s; wrote " + ", ".join(str(out / n) for n in contents)]))

@@ -7,7 +7,7 @@ Multiple play lets M* repeat an arm within the d plays, single play does not. An
 its own depth. A last block that the horizon cuts short is compared with the best sequence of the same length.
 
 Beside it what section 4 calls intractable: the regret against the best sequence of all T plays (`full_horizon`), which
-`optimum` finds for small problems; for others the `gap` to a certified upper bound, which is never less than it.
+`optimum` finds for small problems; for others the `bound_gap` to a certified upper bound, which is never less than it.
 """
 
 import jax
@@ -15,23 +15,41 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks, lanes
-from jaxband.environment import expected_rewards
-from jaxband.planners import windows
-from jaxband.planners.subset import subset
+from jaxband import checks
+from jaxband._compiled import batching
+from jaxband.base import IDLE
+from jaxband.planners import slot_sets
+from jaxband.planners._subset import subset
+from jaxband.problem import expected_rewards
 
 
 def expected(curves: Array, z: Array, arms: Array) -> Array:
-    """f_J(Z_J) of the played arms, [n]: the rewards without their noise. z [n, K], arms [n]."""
+    """f_J(Z_J) of the played arms, [n]: the rewards without their noise. z [n, K]; arms [n], or [n, m] summed up.
+
+    No play (arm −1) pays 0.
+    """
     curves, z, arms = _arrays(curves, z, arms)
-    return curves[arms, jnp.take_along_axis(z, arms[:, None], axis=1)[:, 0]]
+    if arms.ndim == 1:
+        values = curves[arms, jnp.take_along_axis(z, arms[:, None], axis=1)[:, 0]]
+        return jnp.where(arms < 0, 0.0, values)
+    values = curves[arms, jnp.take_along_axis(z, arms, axis=1)]
+    return jnp.sum(jnp.where(arms < 0, 0.0, values), axis=1)
 
 
-def instantaneous(curves: Array, z: Array, arms: Array) -> Array:
-    """What each round fell short of the best arm at the same rests, [n]."""
+def instantaneous(curves: Array, z: Array, arms: Array, *, available: Array | None = None, idle: bool = False) -> Array:
+    """What each round fell short of the best arm at the same rests, [n]; of the best m for arms [n, m].
+
+    Only arms that are `available` [n, K] count, if given; with `idle`, only those that pay more than nothing.
+    """
+    earned = expected(curves, z, arms)
     curves, z, arms = _arrays(curves, z, arms)
-    best = jax.vmap(lambda rests: lanes.largest(expected_rewards(curves, rests)))(z)
-    return best - expected(curves, z, arms)
+    values = jax.vmap(lambda rests: expected_rewards(curves, rests))(z)
+    if available is None and not idle and arms.ndim == 1:
+        return batching.fast_max(values) - earned
+    if available is not None:
+        values = jnp.where(available, values, -jnp.inf)
+    best = jax.lax.top_k(values, 1 if arms.ndim == 1 else arms.shape[1])[0]
+    return jnp.sum(jnp.maximum(best, 0.0) if idle else jnp.where(best > -jnp.inf, best, 0.0), axis=1) - earned
 
 
 def lookahead(
@@ -44,14 +62,14 @@ def lookahead(
     curves, z, arms = _arrays(curves, z, arms)
     planner = subset(depth, repeats)
     planner.check(curves.shape[0])
-    num_rounds = arms.shape[0] if num_rounds is None else num_rounds
+    num_rounds = arms.shape[0] if num_rounds is None else jnp.minimum(num_rounds, arms.shape[0])
     counted = jnp.arange(arms.shape[0], dtype=jnp.int32) < num_rounds
     earned = jnp.where(counted, expected(curves, z, arms), 0.0)
     earned = jnp.pad(earned, (0, -len(earned) % depth)).reshape(-1, depth).sum(axis=1)
     starts = z[::depth]
     left = num_rounds - depth * jnp.arange(starts.shape[0], dtype=jnp.int32)
-    points = jax.vmap(lambda rests: windows.reach(curves, rests, depth))(starts)
-    return jax.vmap(lambda p, n: planner.plan_points(p, num_slots=n).value)(points, left) - earned
+    points = jax.vmap(lambda rests: slot_sets.gather_points(curves, rests, depth))(starts)
+    return jax.vmap(lambda p, n: planner.plan_window(p, num_slots=n).value)(points, left) - earned
 
 
 def full_horizon(expected_reward: Array, best_total: Array) -> Array:
@@ -63,9 +81,9 @@ def full_horizon(expected_reward: Array, best_total: Array) -> Array:
     return best_total - expected_reward
 
 
-def gap(expected_reward: Array, certificate: Array) -> Array:
+def bound_gap(expected_reward: Array, upper_bound: Array) -> Array:
     """How much more any policy might have earned, at most: an upper bound on the full-horizon regret."""
-    return certificate - expected_reward
+    return upper_bound - expected_reward
 
 
 def _arrays(curves, z, arms) -> tuple[Array, Array, Array]:
@@ -73,7 +91,7 @@ def _arrays(curves, z, arms) -> tuple[Array, Array, Array]:
     checks.shape("curves", curves, (None, None), "[K, G]")
     num_arms, num_points = np.shape(curves)
     checks.shape("z", z, (None, num_arms), "[n, K]")
-    checks.shape("arms", arms, np.shape(z)[:1], "[n]")
+    checks.shape("arms", arms, (*np.shape(z)[:1], *np.shape(arms)[1:2]), "[n] or [n, m]")
     checks.indices("z", z, num_points, "the grid")
-    checks.indices("arms", arms, num_arms, "the arms")
+    checks.indices("arms", arms, num_arms, "the arms; -1: no play", minimum=IDLE)
     return jnp.asarray(curves, dtype=float), jnp.asarray(z), jnp.asarray(arms)

@@ -17,7 +17,7 @@ import warnings
 from pathlib import Path
 
 from jaxband import cli
-from jaxband.sweep.disk import TEMPORARY, Disk
+from jaxband.sweep.storage.filesystem import TEMPORARY, FileSystem
 
 warnings.simplefilter("ignore", DeprecationWarning)
 
@@ -44,7 +44,7 @@ def main(spec: str, directory: Path, kills: int, seed: int) -> None:
 
 
 def _files(directory: Path) -> list[str]:
-    return Disk().names(directory / "units")
+    return FileSystem().names(directory / "units")
 
 
 def _sweep(spec: str, out: Path, seconds: float | None) -> bool:

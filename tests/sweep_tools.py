@@ -6,12 +6,103 @@ import os
 import numpy as np
 
 from jaxband import sweep
-from jaxband.sweep import tables, trajectories
-from jaxband.sweep.disk import TEMPORARY, Disk
-from jaxband.sweep.units import Measured
+from jaxband.sweep import tables
+from jaxband.sweep.storage import trajectories
+from jaxband.sweep.storage.filesystem import TEMPORARY, FileSystem
+from jaxband.sweep.storage.units import UnitResult
 
 CURVES = [[0.0, 0.6, 1.0], [0.3, 0.4, 0.5]]
-OPERATIONS = [name for name in vars(Disk) if not name.startswith("_")]
+OPERATIONS = [name for name in vars(FileSystem) if not name.startswith("_")]
+
+
+USERS = {  # modules of a user's own, beside a spec: a policy, what it imports, a problem and a metric
+    "mine.py": """
+import jax.numpy as jnp
+
+import jaxband as jb
+from helper import rested
+
+
+@jb.pytree_dataclass(static=("num_arms",))
+class Patient(jb.Policy):
+    num_arms: int
+    threshold: float
+
+    def init(self, key):
+        return jnp.zeros((), jnp.int32)
+
+    def choose(self, key, state, round):
+        return rested(round.z, self.threshold, state), state
+
+    def update(self, state, round, arm, reward):
+        return arm
+
+
+def patient(num_arms, threshold: float = 1.0, first: int | None = 0):
+    if threshold < 0:
+        raise ValueError(f"threshold must be >= 0, got {threshold}")
+    return Patient(num_arms, threshold)
+""",
+    "helper.py": """
+import jax.numpy as jnp
+
+
+def rested(z, threshold, otherwise):
+    longest = jnp.argmax(z)
+    return jnp.where(z[longest].astype(float) >= threshold, longest, otherwise)
+""",
+    "world.py": """
+import jax
+import jax.numpy as jnp
+from jax.tree_util import Partial
+
+import jaxband as jb
+
+
+def draw(height, shape, key):
+    return height * shape * jax.random.uniform(key, (len(shape), 1))
+
+
+def rising(num_arms, z_max, noise, height: float):
+    if height > 9:
+        raise ValueError(f"height must be <= 9, got {height}")
+    shape = jnp.broadcast_to(jnp.linspace(0.0, 1.0, z_max + 1), (num_arms, z_max + 1))
+    return jb.Problem(Partial(draw, height, shape), noise=noise)
+""",
+    "extra.py": """
+def plays_of_first(curves, rounds):
+    return rounds.arms == 0
+""",
+}
+USERS_SPEC = """\
+name = "own"
+horizon = 4
+replications = 9
+replications_per_unit = 2
+num_arms = 3
+z_max = 3
+metrics = ["total_reward", "bound_gap", "extra:plays_of_first"]
+
+[policies.patient]
+factory = "mine:patient"
+
+[problems.rising]
+factory = "world:rising"
+
+[grid]
+policy = ["patient", "round_robin"]
+threshold = [1, 2]
+height = 0.5
+"""
+
+
+def write_user_code(directory, spec=USERS_SPEC, **changed):
+    """A spec with modules of a user's own, written into a directory; `changed` are modules' other contents."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name, text in (USERS | {f"{module}.py": text for module, text in changed.items()}).items():
+        (directory / name).write_text(text)
+    (directory / "spec.toml").write_text(spec)
+    return directory / "spec.toml"
 
 
 def small_spec(**changes):
@@ -20,7 +111,7 @@ def small_spec(**changes):
         "name": "small",
         "replications": 7,
         "horizon": 5,
-        "unit": 3,
+        "replications_per_unit": 3,
         "problems": {"p": {"family": "table", "rows": CURVES}},
         "grid": {"policy": ["random", "round_robin"]},
     }
@@ -35,7 +126,7 @@ def pretend(units):
 
 def measured(unit):
     metrics = unit.cell.metrics
-    return Measured({m: pretended(unit, m) for m in metrics}, {m: pretended_trajectories(unit, m) for m in metrics})
+    return UnitResult({m: pretended(unit, m) for m in metrics}, {m: pretended_trajectories(unit, m) for m in metrics})
 
 
 def pretended_trajectories(unit, metric):
@@ -54,7 +145,7 @@ def collected(directory):
     """What `jaxband collect` prints, and all results besides."""
     found = sweep.load(directory)
     assert not found.rejected and not found.missing
-    arrays = [{m: x.tobytes() for m, x in arrays.items()} for arrays in (*found.arrays, *found.trajectories)]
+    arrays = [{m: x.tobytes() for m, x in arrays.items()} for arrays in (*found.totals, *found.trajectories)]
     return tables.to_csv(found.rows()), arrays
 
 
@@ -70,7 +161,7 @@ class Crash(BaseException):
     """The power goes out."""
 
 
-class Fast(Disk):
+class Fast(FileSystem):
     """Waits for no disk: what the kernel has been told is safe from anything a test can do."""
 
     def sync(self, handle):

@@ -8,7 +8,7 @@ import pytest
 from quick import jit
 
 import jaxband as jb
-from jaxband.planners import beam, exhaustive
+from jaxband.planners import beam, exhaustive, slot_sets
 
 
 @pytest.fixture
@@ -21,12 +21,12 @@ def after(z, arm, z_max):
     return tuple(0 if j == arm else min(rest + 1, z_max) for j, rest in enumerate(z))
 
 
-def searched(curves, z, end_values, depth, width):
+def searched(curves, z, terminal_values, depth, width):
     """Beam search by sorted lists of (value, arms, rests, earned)."""
     num_arms, z_max = len(curves), len(curves[0]) - 1
 
     def worth(rests):
-        return sum(end_values[j][rest] for j, rest in enumerate(rests))
+        return sum(terminal_values[j][rest] for j, rest in enumerate(rests))
 
     plans = [(0.0, (), tuple(z), 0.0)]
     for _ in range(depth):
@@ -38,12 +38,12 @@ def searched(curves, z, end_values, depth, width):
     return plans[0][1], plans[0][0]
 
 
-def total(curves, z, arms, end_values):
+def total(curves, z, arms, terminal_values):
     """What the arms earn one after another, and what the rests are worth in the end."""
     earned, z = 0.0, tuple(z)
     for arm in arms:
         earned, z = earned + curves[arm][z[arm]], after(z, arm, len(curves[0]) - 1)
-    return earned + sum(end_values[j][rest] for j, rest in enumerate(z))
+    return earned + sum(terminal_values[j][rest] for j, rest in enumerate(z))
 
 
 def random_problems(seed, count, num_arms, z_max):
@@ -67,7 +67,7 @@ SHAPES = [  # num_arms, z_max, depth, width
 @pytest.mark.parametrize(("num_arms", "z_max", "depth", "width"), SHAPES)
 def test_plans_are_those_of_a_search_by_lists(float64, num_arms, z_max, depth, width):
     curves, ends, z = random_problems(depth, 30, num_arms, z_max)
-    plan = jit(jax.vmap(lambda c, r, h: beam(depth, width).plan(c, r, end_values=h)))(curves, z, ends)
+    plan = jit(jax.vmap(lambda c, r, h: beam(depth, width).plan(c, r, terminal_values=h)))(curves, z, ends)
     for i in range(30):
         arms, value = searched(curves[i], z[i], ends[i], depth, width)
         assert tuple(plan.arms[i].tolist()) == arms
@@ -78,23 +78,25 @@ def test_plans_are_those_of_a_search_by_lists(float64, num_arms, z_max, depth, w
 def test_with_room_for_all_partial_plans_it_is_exhaustive_search(num_arms, depth):
     curves, ends, z = random_problems(num_arms, 100, num_arms, 6)
     everything = beam(depth, num_arms ** (depth - 1))
-    for options in ({}, {"end_values": ends}):
+    for options in ({}, {"terminal_values": ends}):
         found, best = (
             jit(jax.vmap(lambda c, r, o, p=planner: p.plan(c, r, **o)))(curves, z, options)
             for planner in (everything, exhaustive(depth))
         )
         np.testing.assert_allclose(found.value, best.value, rtol=1e-5, atol=1e-5)
-        totals = [total(curves[i], z[i], found.arms[i], options.get("end_values", 0.0 * ends)[i]) for i in range(100)]
+        totals = [
+            total(curves[i], z[i], found.arms[i], options.get("terminal_values", 0.0 * ends)[i]) for i in range(100)
+        ]
         np.testing.assert_allclose(totals, best.value, rtol=1e-5, atol=1e-5)
         assert found.certified.all()
     narrow = beam(depth, num_arms ** (depth - 1) - 1).plan(curves[0], z[0])
     assert not narrow.certified
 
 
-def test_points_within_reach_are_enough_without_end_values():
+def test_points_within_reach_are_enough_without_terminal_values():
     curves, _, z = random_problems(0, 50, 4, 9)
-    points = jax.vmap(lambda c, r: jb.planners.windows.reach(c, r, 5))(curves, z)
-    whole, reached = jit(jax.vmap(beam(5, 3).plan))(curves, z), jit(jax.vmap(beam(5, 3).plan_points))(points)
+    points = jax.vmap(lambda c, r: slot_sets.gather_points(c, r, 5))(curves, z)
+    whole, reached = jit(jax.vmap(beam(5, 3).plan))(curves, z), jit(jax.vmap(beam(5, 3).plan_window))(points)
     np.testing.assert_array_equal(whole.arms, reached.arms)
     np.testing.assert_array_equal(whole.value, reached.value)
 
@@ -107,21 +109,21 @@ def test_of_equal_plans_the_first_arms_win():
 
 def test_problems_side_by_side_do_not_change_one_another():
     curves, ends, z = random_problems(1, 37, 5, 8)
-    search = jit(lambda c, r, h: beam(6, 4).plan(c, r, end_values=h))
-    together = jit(jax.vmap(lambda c, r, h: beam(6, 4).plan(c, r, end_values=h)))(curves, z, ends)
+    search = jit(lambda c, r, h: beam(6, 4).plan(c, r, terminal_values=h))
+    together = jit(jax.vmap(lambda c, r, h: beam(6, 4).plan(c, r, terminal_values=h)))(curves, z, ends)
     for i in range(0, 37, 6):
         alone = search(curves[i], z[i], ends[i])
         np.testing.assert_array_equal(together.arms[i], alone.arms)
 
 
 def test_a_policy_may_plan_by_beam_search(compiled_quickly):
-    """Thompson sampling without end values, an oracle with them; upper confidence bounds of plans are not sums."""
+    """Thompson sampling without terminal values, an oracle with them; upper confidence bounds of plans are not sums."""
     kernel = jb.kernels.SquaredExponential(2.0)
     problem = jb.Problem(lambda key: jb.recovery.gp(key, kernel, 4, 6), noise=0.1)
-    sampling = jb.policies.rgp_ts(kernel, 4, 6, 0.1, planner=beam(5, 3), commit=1)
-    knowing = jb.policies.oracle(4, 6, planner=beam(8), commit=1, end_values=True)
+    sampling = jb.policies.rgp_ts(kernel, 4, 6, 0.1, planner=beam(5, 3), replan_every=1)
+    knowing = jb.policies.oracle(4, 6, planner=beam(8), replan_every=1, terminal_values=True)
     learned, known = (
-        jb.monte_carlo(policy, problem, horizon=200, replications=8, lookahead=1).expected_reward.mean()
+        jb.monte_carlo(policy, problem, horizon=200, replications=8).expected_reward.mean()
         for policy in (sampling, knowing)
     )
     assert 0.0 < learned < known
@@ -134,5 +136,10 @@ def test_bad_input_is_refused():
         beam(0)
     with pytest.raises(ValueError, match="width must be"):
         beam(3, 0)
-    with pytest.raises(ValueError, match="end_values must have shape"):
-        beam(2).plan(np.zeros((3, 5)), np.zeros(3, int), end_values=np.zeros((3, 4)))
+    for option in ({"num_slots": 1}, {"terminal": np.zeros((3, 3))}):
+        with pytest.raises(TypeError, match="beam takes neither num_slots nor terminal from a window"):
+            beam(2).plan_window(np.zeros((3, 3)), **option)
+    with pytest.raises(ValueError, match="points must have shape"):
+        beam(2).plan_window(np.zeros((3, 5)))
+    with pytest.raises(ValueError, match="terminal_values must have shape"):
+        beam(2).plan(np.zeros((3, 5)), np.zeros(3, int), terminal_values=np.zeros((3, 4)))

@@ -25,16 +25,16 @@ FALSE_ALARM = 1e-4 / (2 * len(POLICIES))
 def play(policy, keys):
     problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, K, Z_MAX), noise=NOISE)
     run = jax.vmap(lambda key: jb.simulate(policy, problem, key, HORIZON))(keys)
-    return run.curves, run.state
+    return run.curves, run.state.posterior
 
 
 @pytest.mark.parametrize(("family", "depth"), POLICIES)
 def test_the_truth_is_a_draw_from_the_final_posterior(family, depth):
     policy = family(KERNEL, K, Z_MAX, NOISE, planner=exhaustive(depth))
-    curves, state = jax.device_get(play(policy, jax.random.split(jax.random.key(depth), REPLICATIONS)))
-    root = state.root.astype(np.float64)
+    curves, belief = jax.device_get(play(policy, jax.random.split(jax.random.key(depth), REPLICATIONS)))
+    root = belief.root.astype(np.float64)
     variances, directions = np.linalg.eigh(np.einsum("nkgr,nkhr->nkgh", root, root))
-    errors = np.einsum("nkgh,nkg->nkh", directions, curves.astype(np.float64) - state.mean)
+    errors = np.einsum("nkgh,nkg->nkh", directions, curves.astype(np.float64) - belief.mean)
     residuals = (errors / np.sqrt(variances)).ravel()
     assert stats.kstest(residuals, "norm").pvalue > FALSE_ALARM
     tail = stats.chi2.sf(np.sum(residuals**2), residuals.size)

@@ -6,12 +6,13 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from jaxband import aggregate, cli
-from jaxband.environment import Problem
-from jaxband.experiments import figure3, paper, rewards
+from jaxband import cli
+from jaxband.experiments import figure3, paper, parametric_curves
+from jaxband.experiments.output import Report
 from jaxband.experiments.registry import EXPERIMENTS, Experiment
-from jaxband.experiments.report import Report
-from jaxband.monte_carlo import monte_carlo
+from jaxband.problem import Problem
+from jaxband.simulation import summaries
+from jaxband.simulation.monte_carlo import monte_carlo
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -24,9 +25,9 @@ def run_table1(out):
 @pytest.fixture(scope="module")
 def table1(tmp_path_factory):
     """`reproduce table1` once, with few replications and without RogueUCB-Tuned, which takes most of the time."""
-    columns = [column for column in rewards._columns("table1") if column[0] != "RogueUCB-Tuned"]
+    columns = [column for column in parametric_curves._columns("table1") if column[0] != "RogueUCB-Tuned"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(rewards, "_columns", lambda experiment: columns)
+        patch.setattr(parametric_curves, "_columns", lambda experiment: columns)
         return run_table1(tmp_path_factory.mktemp("table1"))
 
 
@@ -53,9 +54,9 @@ def test_table1_reproduces_the_printed_totals(table, request):
 
 def test_a_rogue_that_sees_its_data_beats_the_printed_one_on_gamma_curves():
     """The first 8 replications of its cell: 144.3 with a standard error of 0.8, so that 138 is 8 of those below."""
-    policy = rewards._policy("RogueUCB-Tuned", "gamma", None, "published")
+    policy = parametric_curves._policy("RogueUCB-Tuned", "gamma", None, "published")
     problem = Problem(paper.curves("gamma"), noise=paper.NOISE)
-    result = monte_carlo(policy, problem, horizon=paper.HORIZON, replications=8, tile=8)
+    result = monte_carlo(policy, problem, horizon=paper.HORIZON, replications=8, batch_size=8)
     printed = paper.TOTAL_REWARD["gamma", "RogueUCB-Tuned", None].mean
     assert result.total_reward.mean() > 138 > printed == 132.7
 
@@ -132,10 +133,10 @@ def test_figure3_reports_rewards_depths_and_claims(tmp_path, capsys, monkeypatch
     def pretend(policy, problem, *, horizon, replications, watch, **options):
         budget = getattr(policy.planner, "budget", 10**9)
         depth = 2.0 if (problem.num_arms, budget) == (30, 5000) else policy.depth
-        watched = {name: np.full(replications, depth if name == "depth" else 0.5) for name in watch}
+        watched = {name: np.full(replications, depth if name == "tree_depth" else 0.5) for name in watch}
         reward = 1000.0 - 100.0 / budget + rng.normal(size=replications)
         return SimpleNamespace(
-            total_reward=reward, watched=watched, summary=lambda: {"total_reward": aggregate.summarise(reward)}
+            total_reward=reward, watched=watched, summary=lambda: {"total_reward": summaries.summarize(reward)}
         )
 
     monkeypatch.setattr(figure3, "monte_carlo", pretend)
@@ -206,17 +207,17 @@ def test_cells_that_experiments_share_are_run_once(monkeypatch):
 
     def pretend(policy, problem, **options):
         played.append(policy)
-        band = aggregate.Band(*np.zeros((4, 1)))
-        bands = {metric: band for metric in rewards.PICTURES}
-        summary = {metric: aggregate.summarise(np.zeros(2)) for metric in rewards.PICTURES}
+        band = summaries.Band(*np.zeros((4, 1)))
+        bands = {metric: band for metric in parametric_curves.PICTURES}
+        summary = {metric: summaries.summarize(np.zeros(2)) for metric in parametric_curves.PICTURES}
         return SimpleNamespace(checkpoints=np.ones(1), bands=bands, summary=lambda: summary)
 
-    monkeypatch.setattr(rewards, "monte_carlo", pretend)
-    rewards._run_cell.cache_clear()
+    monkeypatch.setattr(parametric_curves, "monte_carlo", pretend)
+    parametric_curves._run_cell.cache_clear()
     for name, cells in (("table1", 16), ("lengthscales", 32), ("figure4", 32)):
-        rewards.run(name, None, 2, 12345, announce=lambda what: None)
+        parametric_curves.run(name, None, 2, 12345, announce=lambda what: None)
         assert len(played) == cells
-    rewards._run_cell.cache_clear()
+    parametric_curves._run_cell.cache_clear()
 
 
 @pytest.mark.slow

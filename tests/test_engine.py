@@ -14,10 +14,9 @@ import pytest
 from jax.sharding import Mesh
 
 import jaxband as jb
-from jaxband import layout
+from jaxband._runtime import devices
+from jaxband.simulation import dispatch, layout, metrics, rollout
 
-# `jaxband.monte_carlo` and `jaxband.simulate` themselves are the functions
-monte_carlo, simulate = sys.modules["jaxband.monte_carlo"], sys.modules["jaxband.simulate"]
 KERNEL = jb.kernels.SquaredExponential(3.0)
 PROBLEM = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, 5, 20), noise=0.1)
 
@@ -32,18 +31,19 @@ def python(code: str, **environment: str) -> subprocess.CompletedProcess:
 @pytest.mark.parametrize("make", [jb.policies.rgp_ucb, jb.policies.rgp_ts])
 def test_rounds_update_the_posterior_in_place_and_in_whole_loops(make):
     """No copy of the largest array, no temporary arrays beyond one state, no loop split over cores, no dead counts."""
-    policy, mesh = make(KERNEL, 5, 20, 0.1), Mesh(np.array(jax.devices()[:1]), ("tiles",))
-    plan = layout.lay_out(1000, 1, True)
-    first, count = np.zeros(1, np.int32), np.ones(1, np.int32)
-    compiled = monte_carlo._run_tiles.lower(policy, PROBLEM, jax.random.key(0), first, count, plan, mesh).compile()
+    policy, mesh = make(KERNEL, 5, 20, 0.1), Mesh(np.array(jax.devices()[:1]), ("works",))
+    plan = layout.make_layout(1000, 1, metrics.standard(idle=False))
+    works = [dispatch.Work(None, dispatch.make_job(policy, PROBLEM, 0, plan), 0, plan.batch_size)]
+    launch = dispatch._Dispatch(works, 1, np.zeros(1, np.int32), np.ones(1, np.int32))
+    compiled = dispatch._run_works.lower(*launch.arguments(), mesh).compile()
     text, columns = compiled.as_text(), policy.prior.columns
-    shape = ",".join(map(str, (plan.tile, *columns.shape)))
+    shape = ",".join(map(str, (plan.batch_size, *columns.shape)))
     assert f"f32[{shape}]" in text
     assert not re.search(rf"f32\[{shape}\]\S* copy\(", text)
     assert 'outer_dimension_partitions":["' not in text
-    counts = ",".join(map(str, (plan.tile, *policy.prior.counts.shape)))
+    counts = ",".join(map(str, (plan.batch_size, *policy.prior.counts.shape)))
     assert f"s32[{counts}]" not in text
-    state_bytes = plan.tile * sum(leaf.nbytes for leaf in jax.tree.leaves(policy.prior))
+    state_bytes = plan.batch_size * sum(leaf.nbytes for leaf in jax.tree.leaves(policy.prior))
     assert compiled.memory_analysis().temp_size_in_bytes < state_bytes
 
 
@@ -56,9 +56,8 @@ def test_long_runs_refresh_the_posterior(compiled_quickly, monkeypatch):
     refreshed = []
     original = type(policy).refresh
     monkeypatch.setattr(type(policy), "refresh", lambda self, state: refreshed.append(1) or original(self, state))
-    for module in (simulate, monte_carlo):
-        monkeypatch.setattr(module, "REFRESH_EVERY", 16)
-    monte_carlo._run_tiles.clear_cache()
+    monkeypatch.setattr(rollout, "REFRESH_EVERY", 16)
+    dispatch._run_works.clear_cache()
     often = jb.monte_carlo(policy, PROBLEM, **options)
     assert refreshed
     np.testing.assert_allclose(often.total_reward, usual.total_reward, atol=1e-3)
@@ -69,20 +68,20 @@ def test_long_runs_refresh_the_posterior(compiled_quickly, monkeypatch):
         np.testing.assert_array_equal(again.arms, once.arms[:horizon])
         assert bool(refreshed) == (horizon > 16)
         if horizon == 100:
-            np.testing.assert_allclose(again.state.variance, once.state.variance, rtol=1e-3)
-    monte_carlo._run_tiles.clear_cache()
+            np.testing.assert_allclose(again.state.posterior.variance, once.state.posterior.variance, rtol=1e-3)
+    dispatch._run_works.clear_cache()
 
 
 @pytest.mark.parametrize(("first", "num_rounds", "due"), [(0, 8, 0), (8, 8, 0), (16, 8, 1), (24, 8, 0), (20, 8, 1)])
 def test_a_refresh_is_due_when_a_multiple_was_passed(monkeypatch, first, num_rounds, due):
-    monkeypatch.setattr(simulate, "REFRESH_EVERY", 16)
+    monkeypatch.setattr(rollout, "REFRESH_EVERY", 16)
 
-    class Refreshes:
+    class Refreshes(jb.Policy):
         def refresh(self, state):
             return state + 1
 
-    position = simulate.Position(np.int32(0), None, None, None)
-    assert simulate.refresh_if_due(Refreshes(), position, np.int32(first), num_rounds).state == due
+    position = rollout.ReplicationState(np.int32(0), None, None)
+    assert rollout.refresh_if_due(Refreshes(), position, np.int32(first), num_rounds).state == due
 
 
 PREPARE = """
@@ -103,7 +102,7 @@ def test_a_second_process_finds_what_the_first_compiled(tmp_path):
     assert int(hits[0]) < int(hits[1])
     (folder,) = tmp_path.iterdir()
     assert folder.name.startswith(f"jaxlib-{jax.lib.__version__}-")
-    assert any("_run_tiles" in file.name for file in folder.iterdir())
+    assert any("_run_works" in file.name for file in folder.iterdir())
 
 
 @pytest.mark.parametrize(
@@ -138,7 +137,7 @@ def test_jax_that_runs_already_is_used_and_one_warning_says_so():
     code += "print(len(jax.devices()))"
     run = python(code)
     assert run.stdout.strip() == "1"
-    assert run.stderr.count("JAX was running before jaxband was imported") == (jb.devices.num_cores() > 1)
+    assert run.stderr.count("JAX was running before jaxband was imported") == (devices.num_cores() > 1)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="no SIGINT for children")
@@ -169,7 +168,7 @@ except KeyboardInterrupt:
 def test_the_progress_bar_shows_rate_and_remaining_time(monkeypatch):
     import rich.console
 
-    from jaxband import progress
+    from jaxband._runtime import progress
 
     console = rich.console.Console(force_terminal=True, width=100, record=True, file=io.StringIO())
     monkeypatch.setattr(rich.console, "Console", lambda **_: console)

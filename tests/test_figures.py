@@ -83,7 +83,8 @@ def test_measures_are_those_of_the_plays(cells):
         best, worst = run.curves.max(axis=1), run.curves.min(axis=1)
         below = ((best[run.arms] - f) / (best - worst)[run.arms]).astype(np.float64)
         everywhere = (best[:, None] - run.curves) / (best - worst)[:, None]
-        errors = run.state.mean[run.arms, rests] - f
+        mean, variance = run.state.posterior.mean, run.state.posterior.variance
+        errors = mean[run.arms, rests] - f
         of_arms = [np.mean(below[run.arms == arm] <= 0.5) for arm in range(paper.NUM_ARMS)]
         measured = {
             "total_reward": run.rewards.sum(),
@@ -93,8 +94,8 @@ def test_measures_are_those_of_the_plays(cells):
             "upper_half_at_random": np.mean((everywhere <= 0.5).mean(axis=1)[run.arms]),
             "upper_half_of_arms": np.mean(of_arms),
             "error_where_played": np.sqrt(np.mean(errors**2)),
-            "error_everywhere": np.sqrt(np.mean((run.state.mean - run.curves) ** 2)),
-            "within_2_sd": np.mean(np.abs(run.state.mean - run.curves) <= 2 * np.sqrt(run.state.variance)),
+            "error_everywhere": np.sqrt(np.mean((mean - run.curves) ** 2)),
+            "within_2_sd": np.mean(np.abs(mean - run.curves) <= 2 * np.sqrt(variance)),
         }
         assert measured == pytest.approx(expected, rel=1e-4)
 
@@ -150,7 +151,9 @@ def test_the_appendix_draws_every_case_and_says_which_claims_hold(tmp_path, caps
 @pytest.mark.parametrize("protocol", posteriors.PROTOCOLS)
 def test_every_case_has_a_policy(case, protocol):
     policy = posteriors._policy(case, protocol)
-    assert (policy.depth, policy.commit, policy.num_arms) == (case.depth, case.depth, paper.NUM_ARMS)
-    assert int(policy.warm_up) == (10 if protocol == "published" else 0)
+    if protocol == "published":
+        assert policy.rounds == 10, "of warm-up"
+        policy = policy.policy
+    assert (policy.depth, policy.replan_every, policy.num_arms) == (case.depth, case.depth, paper.NUM_ARMS)
     noisy = protocol == "published" and (case.policy == "RGP-UCB" or case.depth == 1)
-    assert bool(policy.noisy_variance) == noisy
+    assert bool(policy.predictive_variance) == noisy

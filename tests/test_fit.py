@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 import reference
 from quick import jit
-from scipy import optimize, stats
+from scipy import optimize as scipy_optimize
+from scipy import stats
 
 import jaxband as jb
 from jaxband import fit
-from jaxband.fit import maximise
+from jaxband.fit import optimize
 from jaxband.kernels import Constant, Linear, Matern, Periodic, SquaredExponential
 
 NAN = float("nan")
@@ -68,7 +69,7 @@ def evidence(kernel, data, noise):
 
 
 def test_summary_of_a_few_plays():
-    data = fit.summarise([0, 1, 1, 1], [2, 0, 0, 1], [5.0, 1.0, 4.0, 7.0], num_arms=2, z_max=2)
+    data = fit.sufficient_statistics([0, 1, 1, 1], [2, 0, 0, 1], [5.0, 1.0, 4.0, 7.0], num_arms=2, z_max=2)
     assert data.counts.tolist() == [[0, 0, 1], [2, 1, 0]]
     assert data.sums.tolist() == [[0.0, 0.0, 5.0], [5.0, 7.0, 0.0]]
     assert data.squares.tolist() == [[0.0, 0.0, 0.0], [4.5, 0.0, 0.0]]
@@ -76,15 +77,15 @@ def test_summary_of_a_few_plays():
 
 def test_squares_keep_their_digits_far_from_zero():
     shocks = np.array([-1.0, 0.0, 1.0])
-    data = fit.summarise([0] * 3, [0] * 3, 1e8 + shocks, num_arms=1, z_max=0)
+    data = fit.sufficient_statistics([0] * 3, [0] * 3, 1e8 + shocks, num_arms=1, z_max=0)
     assert float(data.squares[0, 0]) == pytest.approx(2.0, rel=1e-7)  # Σ y² − n ȳ² would be 0 or 4
 
 
 def test_rests_beyond_an_arms_own_z_max_count_as_that():
     arm, z, reward = history(0)
     limits = np.array([0, 5, 12])
-    clipped = fit.summarise(arm, np.minimum(z, limits[arm]), reward, K, Z_MAX)
-    for left, right in zip(fit.summarise(arm, z, reward, K, [0, 5, 12]), clipped, strict=True):
+    clipped = fit.sufficient_statistics(arm, np.minimum(z, limits[arm]), reward, K, Z_MAX)
+    for left, right in zip(fit.sufficient_statistics(arm, z, reward, K, [0, 5, 12]), clipped, strict=True):
         np.testing.assert_array_equal(left, right)
 
 
@@ -97,7 +98,9 @@ def test_evidence_equals_the_dense_density(name, length, noise):
     kernel, formula = KERNELS[name]
     plays = history(1, length)
     expected = dense(reference.gram(formula, Z_MAX), *plays, noise)
-    assert evidence(kernel, fit.summarise(*plays, K, Z_MAX), noise) == pytest.approx(expected, abs=1e-9, rel=0.0)
+    assert evidence(kernel, fit.sufficient_statistics(*plays, K, Z_MAX), noise) == pytest.approx(
+        expected, abs=1e-9, rel=0.0
+    )
 
 
 def test_one_kernel_and_one_noise_per_arm():
@@ -108,23 +111,23 @@ def test_one_kernel_and_one_noise_per_arm():
         dense(reference.gram(formula, Z_MAX), *(values[arm == j] for values in (arm, z, reward)), noises[j])
         for j, (_, formula) in enumerate(chosen)
     )
-    data = fit.summarise(arm, z, reward, K, Z_MAX)
+    data = fit.sufficient_statistics(arm, z, reward, K, Z_MAX)
     assert evidence([kernel for kernel, _ in chosen], data, noises) == pytest.approx(expected, abs=1e-10)
 
 
 def test_neither_order_nor_arms_never_played_matter():
     arm, z, reward = history(3)
     kernel, _ = KERNELS["smooth"]
-    expected = evidence(kernel, fit.summarise(arm, z, reward, K, Z_MAX), 0.2)
-    assert evidence(kernel, fit.summarise(2 - arm[::-1], z[::-1], reward[::-1], 9, Z_MAX), 0.2) == pytest.approx(
-        expected
-    )
+    expected = evidence(kernel, fit.sufficient_statistics(arm, z, reward, K, Z_MAX), 0.2)
+    assert evidence(
+        kernel, fit.sufficient_statistics(2 - arm[::-1], z[::-1], reward[::-1], 9, Z_MAX), 0.2
+    ) == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("name", ["rough", "line + constant", "wave * smooth"])
 def test_derivatives_equal_differences(name):
     """Gradient and Hessian in all hyperparameters and the noise, by central differences."""
-    data = fit.summarise(*history(4), K, Z_MAX)
+    data = fit.sufficient_statistics(*history(4), K, Z_MAX)
     leaves, structure = jax.tree.flatten((KERNELS[name][0], 0.3))
     point, steps = np.array(leaves), 1e-4 * np.diag(leaves)
     with jax.enable_x64(True):
@@ -145,7 +148,7 @@ def test_derivatives_equal_differences(name):
 
 def test_compiled_in_batches_and_in_float32():
     kernel, _ = KERNELS["smooth"]
-    data = fit.summarise(*history(5), K, Z_MAX)
+    data = fit.sufficient_statistics(*history(5), K, Z_MAX)
     noises = np.array([0.1, 0.3, 1.0], np.float32)
     together = jax.jit(jax.vmap(fit.log_marginal_likelihood, in_axes=(None, None, 0)))(kernel, data, noises)
     assert together.dtype == np.float32
@@ -154,8 +157,10 @@ def test_compiled_in_batches_and_in_float32():
 
 def test_cost_does_not_depend_on_the_number_of_plays():
     """What is compiled sees [K, G] tables and hyperparameters only, and one program serves any number of plays."""
-    few, many = (fit.summarise(*history(6, length), K, Z_MAX) for length in (10, 5000))
-    jaxpr = jax.make_jaxpr(lambda *data: fit.log_marginal_likelihood(Constant(1.0), fit.Data(*data), 0.3))(*many)
+    few, many = (fit.sufficient_statistics(*history(6, length), K, Z_MAX) for length in (10, 5000))
+    jaxpr = jax.make_jaxpr(lambda *data: fit.log_marginal_likelihood(Constant(1.0), fit.PlayStatistics(*data), 0.3))(
+        *many
+    )
     assert [variable.aval.shape for variable in jaxpr.jaxpr.invars] == [(K, Z_MAX + 1)] * 3
     compiled = jit(lambda data: fit.log_marginal_likelihood(Constant(1.0), data, 0.3))
     compiled(few), compiled(many)
@@ -187,11 +192,13 @@ def test_equals_a_maximum_found_without_gradients():
         distance = np.subtract.outer(np.arange(Z_MAX + 1), np.arange(Z_MAX + 1))
         return -dense(variance * np.exp(-0.5 * (distance / lengthscale) ** 2), arm, z, reward, noise)
 
-    expected = optimize.minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7})
+    expected = scipy_optimize.minimize(loss, np.zeros(3), method="Nelder-Mead", options={"xatol": 1e-4, "fatol": 1e-7})
     assert found.evidence == pytest.approx(-expected.fun, abs=1e-6)
     actual = [found.kernel.lengthscale, found.kernel.variance, found.noise]
     np.testing.assert_allclose(actual, np.exp(expected.x), rtol=1e-3)
-    assert found.evidence == pytest.approx(evidence(found.kernel, fit.summarise(arm, z, reward, K, Z_MAX), found.noise))
+    assert found.evidence == pytest.approx(
+        evidence(found.kernel, fit.sufficient_statistics(arm, z, reward, K, Z_MAX), found.noise)
+    )
 
 
 @functools.cache
@@ -228,13 +235,13 @@ def test_all_starts_but_lost_ones_lead_to_one_maximum():
 
 def test_arms_fitted_on_their_own():
     """As if the other arms had never been played."""
-    data = fit.summarise(*recovering(1, num_arms=K, z_max=Z_MAX, length=300), K, Z_MAX)
-    found = fit.fit_data(SquaredExponential(2.0), data, 1.0, learn_noise=True, shared=False)
+    data = fit.sufficient_statistics(*recovering(1, num_arms=K, z_max=Z_MAX, length=300), K, Z_MAX)
+    found = fit.fit_statistics(SquaredExponential(2.0), data, 1.0, learn_noise=True, shared=False)
     assert found.noise.shape == found.standard_errors.noise.shape == (K,) and found.evidences.shape == (K, 8)
     assert found.evidence == pytest.approx(evidence(found.kernel, data, found.noise))
     for j in range(K):
-        only = fit.Data(*(np.where(np.arange(K)[:, None] == j, table, 0) for table in data))
-        alone = fit.fit_data(SquaredExponential(2.0), only, 1.0, learn_noise=True)
+        only = fit.PlayStatistics(*(np.where(np.arange(K)[:, None] == j, table, 0) for table in data))
+        alone = fit.fit_statistics(SquaredExponential(2.0), only, 1.0, learn_noise=True)
         assert found.kernel[j].lengthscale == pytest.approx(alone.kernel.lengthscale, rel=1e-4)
         assert found.noise[j] == pytest.approx(alone.noise, rel=1e-4)
         errors = found.standard_errors.kernel[j]
@@ -243,8 +250,10 @@ def test_arms_fitted_on_their_own():
 
 def test_sums_and_products_are_fitted():
     kernel = Periodic(7.0, 1.0) * SquaredExponential(8.0) + Linear(0.1, 3.0)
-    data = fit.summarise(*played(8, jb.recovery.gp(jax.random.key(8), kernel, 10, Z_MAX), 0.1, 600), 10, Z_MAX)
-    found = fit.fit_data(kernel, data, 0.1)
+    data = fit.sufficient_statistics(
+        *played(8, jb.recovery.gp(jax.random.key(8), kernel, 10, Z_MAX), 0.1, 600), 10, Z_MAX
+    )
+    found = fit.fit_statistics(kernel, data, 0.1)
     assert jax.tree.structure(found.kernel) == jax.tree.structure(kernel) and found.converged
     assert np.isfinite(jax.tree.leaves(found.kernel)).all() and found.evidence >= evidence(kernel, data, 0.1)
     errors = found.standard_errors.kernel.left
@@ -278,7 +287,7 @@ def test_numbers_and_plays_may_change_without_compiling_again():
     for seed, length, lengthscale in ((0, 60, 2.0), (1, 500, 5.0)):
         noise = 0.1 * lengthscale
         fit.fit_kernel(SquaredExponential(lengthscale), *history(seed, length), num_arms=K, z_max=Z_MAX, noise=noise)
-        sizes.add((maximise._search._cache_size(), maximise._derivatives._cache_size()))
+        sizes.add((optimize._search._cache_size(), optimize._derivatives._cache_size()))
     assert len(sizes) == 1
 
 
@@ -298,7 +307,7 @@ def flat_problem(seed, num_arms=5, z_max=12, length=100, noise=0.3):
     rng = np.random.default_rng(seed)
     arm = rng.integers(num_arms, size=length)
     z = np.minimum(rng.geometric(0.2, size=length) - 1, z_max)
-    return fit.summarise(
+    return fit.sufficient_statistics(
         arm, z, 3.0 * rng.normal(size=num_arms)[arm] + noise * rng.normal(size=length), num_arms, z_max
     )
 
@@ -306,7 +315,9 @@ def flat_problem(seed, num_arms=5, z_max=12, length=100, noise=0.3):
 @pytest.mark.parametrize("noise", [0.3, None])
 def test_false_alarms_are_as_rare_as_stated(noise):
     """400 flat problems at 5 %: the number called recovering is binomial, within its 99.9 % limits."""
-    p_values = np.array([fit.flat_p_value(flat_problem(seed), noise, num_draws=99, seed=seed) for seed in range(400)])
+    p_values = np.array(
+        [fit.no_recovery_p_value(flat_problem(seed), noise, num_draws=99, seed=seed) for seed in range(400)]
+    )
     low, high = stats.binom(400, 0.05).ppf([0.0005, 0.9995])
     assert low <= np.sum(p_values <= 0.05) <= high
     assert np.mean(p_values > 0.05) >= 0.90
@@ -316,32 +327,32 @@ def test_false_alarms_are_as_rare_as_stated(noise):
 @pytest.mark.parametrize("noise", [0.3, None])
 def test_recovery_is_seen(noise):
     for seed in range(20):
-        data = fit.summarise(*recovering(seed, num_arms=5, length=200), 5, 30)
-        assert fit.flat_p_value(data, noise, num_draws=99) == 0.01
+        data = fit.sufficient_statistics(*recovering(seed, num_arms=5, length=200), 5, 30)
+        assert fit.no_recovery_p_value(data, noise, num_draws=99) == 0.01
 
 
 def test_the_p_value_depends_on_neither_levels_nor_unit():
     data = flat_problem(0)
     levels, unit = np.array([[1e6], [-3.0], [0.0], [2.0], [50.0]]), 1e3
-    moved = fit.Data(data.counts, unit * (data.sums + levels * data.counts), unit**2 * data.squares)
-    assert fit.flat_p_value(moved, None) == fit.flat_p_value(data, None)
-    assert fit.flat_p_value(moved, 300.0) == fit.flat_p_value(data, 0.3)
+    moved = fit.PlayStatistics(data.counts, unit * (data.sums + levels * data.counts), unit**2 * data.squares)
+    assert fit.no_recovery_p_value(moved, None) == fit.no_recovery_p_value(data, None)
+    assert fit.no_recovery_p_value(moved, 300.0) == fit.no_recovery_p_value(data, 0.3)
 
 
 def test_one_rest_per_arm_or_constants_are_no_evidence_of_recovery():
-    data = fit.summarise([0, 0, 1, 1], [3, 3, 5, 5], [1.0, 2.0, 3.0, 4.0], num_arms=3, z_max=6)
-    assert fit.flat_p_value(data, 0.3) == fit.flat_p_value(data, None) == 1.0
-    constant = fit.summarise([0, 0, 1, 1], [0, 1, 0, 1], [0.1, 0.1, 0.7, 0.7], num_arms=2, z_max=6)
-    assert fit.flat_p_value(constant, None) == 1.0
+    data = fit.sufficient_statistics([0, 0, 1, 1], [3, 3, 5, 5], [1.0, 2.0, 3.0, 4.0], num_arms=3, z_max=6)
+    assert fit.no_recovery_p_value(data, 0.3) == fit.no_recovery_p_value(data, None) == 1.0
+    constant = fit.sufficient_statistics([0, 0, 1, 1], [0, 1, 0, 1], [0.1, 0.1, 0.7, 0.7], num_arms=2, z_max=6)
+    assert fit.no_recovery_p_value(constant, None) == 1.0
 
 
 def test_the_kernel_that_made_the_curves_comes_first():
-    data = fit.summarise(*recovering(2, num_arms=K, z_max=Z_MAX, noise=0.1, length=600), K, Z_MAX)
+    data = fit.sufficient_statistics(*recovering(2, num_arms=K, z_max=Z_MAX, noise=0.1, length=600), K, Z_MAX)
     kernels = {"smooth": SquaredExponential(10.0), "rough": Matern(0.5, 10.0)}
     comparison = fit.compare(kernels, data, 0.1)
     assert [row.name for row in comparison.rows] == ["smooth", "rough", "flat"]
     assert [row.num_hyperparameters for row in comparison.rows] == [2, 2, 1]
-    assert comparison.recovers() and comparison.flat_p_value == 0.001
+    assert comparison.recovers() and comparison.no_recovery_p_value == 0.001
     assert sum(row.weight for row in comparison.rows) == pytest.approx(1.0) and comparison.rows[0].weight > 0.999
     for row in comparison.rows:
         assert row.penalised == pytest.approx(row.evidence - 0.5 * row.num_hyperparameters * np.log(600))
@@ -394,20 +405,20 @@ def test_bad_input_is_refused(change, message):
 
 
 def test_bad_data_is_refused():
-    data = fit.summarise(*history(0), K, Z_MAX)
+    data = fit.sufficient_statistics(*history(0), K, Z_MAX)
     for bad, message in (
         (data._replace(sums=data.sums * NAN), "data.sums must be finite, got"),
         (data._replace(counts=-data.counts), "data.counts must be >= 0, got"),
         (data._replace(squares=data.squares[1:]), "data.squares must have shape [K, G], as counts = [3, 13], got"),
     ):
-        for use in (evidence, fit.fit_data, lambda kernel, *rest: fit.compare([kernel], *rest)):
+        for use in (evidence, fit.fit_statistics, lambda kernel, *rest: fit.compare([kernel], *rest)):
             with pytest.raises(ValueError, match=re.escape(message)):
                 use(Constant(1.0), bad, 0.3)
     with pytest.raises(ValueError, match=r"num_draws must be >= 19, got 5; fewer cannot reach a level of 5 %"):
-        fit.flat_p_value(data, 0.3, num_draws=5)
+        fit.no_recovery_p_value(data, 0.3, num_draws=5)
     with pytest.raises(ValueError, match="kernels must be a dict from name to kernel where two are alike"):
         fit.compare([Constant(1.0), Constant(2.0)], data, 0.3)
     with pytest.raises(TypeError, match="must be concrete; inside jit use fit"):
-        jax.jit(lambda noise: fit.fit_data(Constant(1.0), data, noise).noise)(0.3)
+        jax.jit(lambda noise: fit.fit_statistics(Constant(1.0), data, noise).noise)(0.3)
     with pytest.raises(ValueError, match=r"kernel must have shape \[K\], one per arm = \[3\], got \[2\]"):
         evidence([Constant(1.0)] * 2, data, 0.3)

@@ -22,7 +22,7 @@ from jaxband.kernels import (
     Sum,
     gram,
 )
-from jaxband.kernels.base import exact_gram
+from jaxband.kernels.gram_matrices import gram_float64
 
 SMOOTH, ROUGH, WAVE, LINE = SquaredExponential(3.0, 2.0), Matern(0.5, 4.0), Periodic(7.0, 1.5), Linear(0.1, 5.0)
 
@@ -116,13 +116,13 @@ def test_gram_is_the_table_on_the_grid(name):
     expected = reference.gram(formula, z_max=12)
     np.testing.assert_allclose(gram(kernel, 12), expected, rtol=1e-5, atol=1e-5 * np.abs(expected).max())
     # The host's Gram matrix is float64 in float32 mode: the posterior's root is made from it.
-    np.testing.assert_allclose(exact_gram(kernel, np.arange(13)), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(gram_float64(kernel, np.arange(13)), expected, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("name", ALL)
 def test_symmetric_and_positive_semi_definite(name):
     kernel, _ = ALL[name]
-    matrix = exact_gram(kernel, pairs("float64", count=13)[0])
+    matrix = gram_float64(kernel, pairs("float64", count=13)[0])
     eigenvalues = np.linalg.eigvalsh(matrix)
     np.testing.assert_allclose(matrix, matrix.T, rtol=0.0, atol=1e-15 * np.abs(matrix).max())
     assert eigenvalues[0] >= -1e-12 * eigenvalues[-1]

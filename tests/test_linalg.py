@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxband import linalg, small_matrices
+from jaxband._compiled import linalg, unrolled_linalg
 
 
 @pytest.mark.parametrize(("num_rows", "size"), [(1, 1), (5, 5), (9, 4), (51, 21)])
@@ -93,13 +93,15 @@ def test_derivatives_of_inverse_and_log_determinant_are_those_of_numpy():
 def test_small_matrices_are_solved_as_numpy_does():
     rng = np.random.default_rng(0)
     slopes, weights, right = rng.normal(size=(4, 9)), rng.uniform(0.5, 2.0, 9), rng.normal(size=4)
-    triangle = small_matrices.with_ridge(small_matrices.products(list(jnp.asarray(slopes)), jnp.asarray(weights)), 0.1)
+    triangle = unrolled_linalg.with_ridge(
+        unrolled_linalg.products(list(jnp.asarray(slopes)), jnp.asarray(weights)), 0.1
+    )
     dense = (slopes * weights) @ slopes.T + 0.1 * np.eye(4)
-    solution = small_matrices.solve(small_matrices.factor(triangle), list(jnp.asarray(right)))
+    solution = unrolled_linalg.solve(unrolled_linalg.factor(triangle), list(jnp.asarray(right)))
     np.testing.assert_allclose(solution, np.linalg.solve(dense, right), rtol=1e-4)
-    assert small_matrices.mean(triangle) == pytest.approx(np.trace(dense) / 4, rel=1e-5)
+    assert unrolled_linalg.mean(triangle) == pytest.approx(np.trace(dense) / 4, rel=1e-5)
     free = [1.0, 0.0, 1.0, 1.0]
     fixed = dense.copy()
     fixed[1], fixed[:, 1], fixed[1, 1] = 0.0, 0.0, 1.0
-    held = small_matrices.solve(small_matrices.factor(small_matrices.held(triangle, free)), list(jnp.asarray(right)))
+    held = unrolled_linalg.solve(unrolled_linalg.factor(unrolled_linalg.held(triangle, free)), list(jnp.asarray(right)))
     np.testing.assert_allclose(held, np.linalg.solve(fixed, right), rtol=1e-4)

@@ -11,11 +11,11 @@ import reference
 from quick import jit
 
 from jaxband import kernels, planners, policies, recovery
-from jaxband.environment import Problem
-from jaxband.planners import tournament, windows
-from jaxband.planners.optimistic import BOUNDS, _child_bounds, _Node
-from jaxband.simulate import simulate
-from jaxband.theory import optimistic_error, smallest_share
+from jaxband.planners import max_tree, slot_sets
+from jaxband.planners._optimistic import BOUNDS, _child_bounds, _Node
+from jaxband.problem import Problem
+from jaxband.simulation.rollout import simulate
+from jaxband.theory import optimistic_error, smallest_near_optimal_fraction
 
 SHAPES = [(1, 1, 0), (1, 4, 2), (2, 5, 1), (3, 3, 0), (4, 4, 6), (6, 3, 9)]  # num_arms, depth, z_max
 EVERYTHING = 10**8
@@ -60,7 +60,7 @@ def test_without_a_limit_it_is_exact(float64, num_arms, depth, z_max, bound):
     for table, rests, arms, value in zip(curves, z, np.asarray(found.arms), found.value, strict=True):
         assert reference.leaf_mean(table, rests, arms) == pytest.approx(float(value), abs=1e-12)
     assert bool(found.certified.all())
-    assert bool((found.depth == depth).all())
+    assert bool((found.tree_depth == depth).all())
 
 
 @pytest.mark.parametrize("bound", BOUNDS)
@@ -71,7 +71,7 @@ def test_it_takes_the_steps_of_the_papers_procedure(float64, budget, bound):
     found = plan(4, budget, bound)(curves, z)
     for i, (table, rests) in enumerate(zip(curves, z, strict=True)):
         arms, certified, depth, nodes = reference.optimistic_plan(table, rests, 4, budget, bound)
-        assert (found.certified[i], found.depth[i], found.nodes[i]) == (certified, depth, nodes)
+        assert (found.certified[i], found.tree_depth[i], found.nodes[i]) == (certified, depth, nodes)
         assert reference.leaf_mean(table, rests, arms) <= found.value[i] + 1e-12
         assert reference.leaf_mean(table, rests, found.arms[i].tolist()) == pytest.approx(float(found.value[i]))
     assert 0 < np.mean(found.certified) < 1 or budget != 20  # both ends of the procedure are met
@@ -87,7 +87,7 @@ def test_b_is_never_below_the_value_of_a_node_and_never_above_its_parents(float6
 
     bounds = jit(both_bounds)
     for curves, z in zip(*random_problems(2, 5, num_arms=3, z_max=2), strict=True):
-        points = windows.reach(jnp.asarray(curves), jnp.asarray(z), depth)
+        points = slot_sets.gather_points(jnp.asarray(curves), jnp.asarray(z), depth)
         smallest = {(): np.inf}
         for length in range(depth):
             for arms in itertools.product(range(3), repeat=length):
@@ -169,7 +169,7 @@ def test_errors_stay_within_proposition_2(seed):
         rests = itertools.product(range(num_arms), repeat=depth - reached)
         value = max(reference.leaf_mean(curves, z, (*arms[:reached], *rest)) for rest in rests)
         for first_depth in (1, 2):
-            share, spread = smallest_share(curves, z, depth, first_depth)
+            share, spread = smallest_near_optimal_fraction(curves, z, depth, first_depth)
             bound = optimistic_error(num_arms, depth, expansions, share, spread, first_depth)
             said_something += np.isfinite(bound)
             assert best - value <= bound + 1e-12
@@ -186,15 +186,15 @@ def test_proposition_2_by_hand():
     assert optimistic_error(10, 4, 500, 0.1, 2.0, 1) == np.inf  # λ must exceed 1/K
     assert optimistic_error(10, 4, 10**9, 0.4, 2.0, 1) == 0.0
     # two arms, one constant at 1 and one at 0, d = 2, Δ = 1: at depth 1 all are within 1 of 2, at depth 2 one of four
-    assert smallest_share([[1.0, 1.0], [0.0, 0.0]], [0, 0], 2) == (1.0, 1.0)
-    assert smallest_share([[1.0, 1.0], [0.0, 0.0]], [0, 0], 2, first_depth=2) == (0.5, 1.0)
+    assert smallest_near_optimal_fraction([[1.0, 1.0], [0.0, 0.0]], [0, 0], 2) == (1.0, 1.0)
+    assert smallest_near_optimal_fraction([[1.0, 1.0], [0.0, 0.0]], [0, 0], 2, first_depth=2) == (0.5, 1.0)
 
 
 def test_a_tournament_knows_its_largest_entry():
     rng = np.random.default_rng(6)
     for size in (1, 2, 32, 33, 1500):
-        levels, values = tournament.start(size, jnp.float32), np.full(size, -np.inf)
-        enter, leader = jit(tournament.enter), jit(tournament.leader)
+        levels, values = max_tree.start(size, jnp.float32), np.full(size, -np.inf)
+        enter, leader = jit(max_tree.update), jit(max_tree.argmax)
         for _ in range(60):
             (i, j), (x, y) = rng.integers(0, size, 2), rng.integers(-3, 4, 2).astype(np.float32)
             levels = enter(levels, (jnp.int32(i), x), (jnp.int32(j), y))
@@ -219,6 +219,15 @@ def test_impossible_planners_are_refused(arguments, message):
 def test_a_budget_below_one_step_is_refused():
     with pytest.raises(ValueError, match="budget must be >= num_arms, got 3 for 4 arms"):
         planners.optimistic(2, 3).plan(np.zeros((4, 3), np.float32), np.zeros(4, np.int32))
+
+
+def test_what_it_does_not_take_is_refused():
+    points, planner = np.zeros((4, 3), np.float32), planners.optimistic(2, 10)
+    for option in ({"num_slots": 1}, {"terminal": np.zeros((4, 3))}):
+        with pytest.raises(TypeError, match=r"takes neither num_slots nor terminal; use planners\.subset"):
+            planner.plan_window(points, **option)
+    with pytest.raises(TypeError, match=r"takes no terminal values; use planners\.subset or beam"):
+        planner.plan(points, np.zeros(4, np.int32), terminal_values=points)
 
 
 def test_upper_confidence_bounds_need_another_planner():

@@ -144,10 +144,10 @@ def test_every_price_proves_a_bound_and_tracking_finds_a_good_one(float64):
     draw = jax.vmap(lambda key: jb.recovery.gp(key, KERNEL, 10, 30))
     curves = jit(draw)(jax.random.split(jax.random.key(0), 50))
     best = dual_bounds(curves)
-    at_best = jit(jax.vmap(optimum.at_price))(curves, best.price)
+    at_best = jit(jax.vmap(optimum.bound_at_price))(curves, best.price)
     jax.tree.map(lambda x, y: np.testing.assert_allclose(x, y, atol=1e-14), at_best, best)
     for steps in (1, 2, 6):
-        track = jit(jax.vmap(functools.partial(optimum.track, steps=steps)))
+        track = jit(jax.vmap(functools.partial(optimum.dual_bound_from, steps=steps)))
         excess = {
             offset: track(curves, best.price + offset).average - best.average for offset in (-20, -0.05, 0.05, 20)
         }
@@ -159,7 +159,7 @@ def test_every_price_proves_a_bound_and_tracking_finds_a_good_one(float64):
 @pytest.mark.parametrize("curves", [[[1.0, 1.0], [0.0, 0.0]], [[0.5]], [[2.0, 2.0]] * 3, [[0.2, 1.0]]])
 def test_tracking_works_on_degenerate_curves(curves):
     least = jit(optimum.dual_bound)(jnp.asarray(curves)).average
-    track = jit(functools.partial(optimum.track, steps=8))
+    track = jit(functools.partial(optimum.dual_bound_from, steps=8))
     for price in (-5.0, 0.3, 5.0):
         assert least - 1e-6 <= track(jnp.asarray(curves), price).average < least + 0.05
 
@@ -263,7 +263,7 @@ def test_long_sequences_approach_the_cycle_and_stay_below_the_certificate(float6
         for horizon in (1, 2, 5, 17, 400):
             best = optimum.finite(problem, z, horizon)
             assert best.total == pytest.approx(reference.leaf_mean(problem, z, best.arms), abs=1e-10)
-            assert best.total <= optimum.certificate(bound, z, horizon) + 1e-10
+            assert best.total <= optimum.total_reward_bound(bound, z, horizon) + 1e-10
         assert best.total / horizon == pytest.approx(optimum.exact(problem).average, abs=0.1)
 
 
@@ -271,8 +271,8 @@ def test_a_certificate_by_hand():
     """Alternating two arms earns 1.3 in two rounds, the bound; a rested arm 0 first adds half of its worth."""
     curves = jnp.array([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]])
     bound = optimum.dual_bound(curves)
-    np.testing.assert_allclose(optimum.certificate(bound, [0, 0], 100), 65.0, rtol=1e-6)
-    np.testing.assert_allclose(optimum.certificate(bound, [1, 2], 101), 65.65 + 0.35, rtol=1e-6)
+    np.testing.assert_allclose(optimum.total_reward_bound(bound, [0, 0], 100), 65.0, rtol=1e-6)
+    np.testing.assert_allclose(optimum.total_reward_bound(bound, [1, 2], 101), 65.65 + 0.35, rtol=1e-6)
     assert optimum.finite(curves, [1, 2], 101).total == pytest.approx(51 * 1.0 + 50 * 0.3, abs=1e-5)  # it is attained
 
 
@@ -292,7 +292,7 @@ def drawn_curves(key):
 
 POLICIES = {
     "greedy oracle": lambda: jb.policies.oracle(K, Z_MAX),
-    "oracle, d = 5, replanned": lambda: jb.policies.oracle(K, Z_MAX, planner=jb.planners.subset(5), commit=1),
+    "oracle, d = 5, replanned": lambda: jb.policies.oracle(K, Z_MAX, planner=jb.planners.subset(5), replan_every=1),
     "random": lambda: jb.policies.random(K),
     "round robin": lambda: jb.policies.round_robin(K),
     "1RGP-UCB": lambda: jb.policies.rgp_ucb(KERNEL, K, Z_MAX, 0.1),
@@ -304,31 +304,31 @@ REPLICATIONS = 1700  # 10,200 in all
 @pytest.mark.parametrize("policy", POLICIES)
 def test_no_policy_exceeds_its_certificate_in_any_replication(policy):
     problem = jb.Problem(drawn_curves, noise=0.1, z_init=[6, 0, 3])
-    options = {"horizon": 40, "replications": REPLICATIONS, "lookahead": 1}
-    result = jb.monte_carlo(POLICIES[policy](), problem, **options, certificate=True)
-    assert (result.gap >= -1e-5 * options["horizon"]).all()
-    np.testing.assert_array_equal(result.gap, result.certificate - result.expected_reward)
-    np.testing.assert_array_equal(result.share, result.expected_reward / result.certificate)
+    options = {"horizon": 40, "replications": REPLICATIONS}
+    result = jb.monte_carlo(POLICIES[policy](), problem, **options, upper_bound=True)
+    assert (result.bound_gap >= -1e-5 * options["horizon"]).all()
+    np.testing.assert_array_equal(result.bound_gap, result.upper_bound - result.expected_reward)
+    np.testing.assert_array_equal(result.bound_fraction, result.expected_reward / result.upper_bound)
     if policy == "oracle, d = 5, replanned":
-        assert np.median(result.share[result.certificate > 0]) > 0.9, "the certificate says little"
+        assert np.median(result.bound_fraction[result.upper_bound > 0]) > 0.9, "the certificate says little"
 
 
 def test_the_certificate_is_that_of_each_replications_curves_and_leaves_totals_alone():
     policy, problem = jb.policies.round_robin(K), jb.Problem(drawn_curves, noise=0.1, z_init=[6, 0, 3])
     options = {"horizon": 30, "replications": 130, "seed": 5}
-    asked = jb.monte_carlo(policy, problem, **options, certificate=True)
+    asked = jb.monte_carlo(policy, problem, **options, upper_bound=True)
     usual = jb.monte_carlo(policy, problem, **options)
     for metric in ("total_reward", "expected_reward", "instantaneous_regret", "lookahead_regret", "plays"):
         np.testing.assert_array_equal(getattr(asked, metric), getattr(usual, metric))
-    narrow = jb.monte_carlo(policy, problem, **options, certificate=True, tile=7, devices=jax.devices()[:1])
-    np.testing.assert_array_equal(narrow.certificate, asked.certificate)
+    narrow = jb.monte_carlo(policy, problem, **options, upper_bound=True, batch_size=7, devices=jax.devices()[:1])
+    np.testing.assert_array_equal(narrow.upper_bound, asked.upper_bound)
 
     def from_simulation(number):
         run = jb.simulate(policy, problem, jax.random.fold_in(jax.random.key(5), number), 30)
-        return optimum.certificate(optimum.dual_bound(run.curves), problem.z_init, 30)
+        return optimum.total_reward_bound(optimum.dual_bound(run.curves), problem.z_init, 30)
 
     np.testing.assert_allclose(
-        asked.certificate, jit(jax.vmap(from_simulation))(np.arange(130, dtype=np.uint32)), rtol=1e-5
+        asked.upper_bound, jit(jax.vmap(from_simulation))(np.arange(130, dtype=np.uint32)), rtol=1e-5
     )
 
 
@@ -336,10 +336,10 @@ def test_the_gap_is_never_below_the_regret_and_the_regret_never_below_zero():
     curves, z, horizon = small_problems(3, 5)[1], [4, 2, 0], 50
     problem = jb.Problem(curves, noise=0.1, z_init=z)
     best = optimum.finite(curves, z, horizon)
-    result = jb.monte_carlo(jb.policies.random(3), problem, horizon=horizon, replications=20, certificate=True)
+    result = jb.monte_carlo(jb.policies.random(3), problem, horizon=horizon, replications=20, upper_bound=True)
     shortfall = regret.full_horizon(result.expected_reward, best.total)
     assert (shortfall >= 0).all()
-    assert (result.gap >= shortfall).all()
+    assert (result.bound_gap >= shortfall).all()
 
 
 def test_certificates_cost_nothing_unless_asked_for(monkeypatch):
@@ -353,12 +353,12 @@ def test_certificates_cost_nothing_unless_asked_for(monkeypatch):
         {"horizon": 7, "replications": 2},
     )
     result = jb.monte_carlo(policy, problem, **options)
-    assert result.certificate is None
-    for name in ("gap", "share"):
-        with pytest.raises(ValueError, match=r"call monte_carlo.*certificate=True"):
+    assert result.upper_bound is None
+    for name in ("bound_gap", "bound_fraction"):
+        with pytest.raises(ValueError, match=r"call monte_carlo.*upper_bound=True"):
             getattr(result, name)
     with pytest.raises(AssertionError, match="nobody asked"):
-        jb.monte_carlo(policy, problem, **options, certificate=True)
+        jb.monte_carlo(policy, problem, **options, upper_bound=True)
 
 
 # What is refused.
@@ -372,11 +372,11 @@ CURVES = np.zeros((2, 3))
         (lambda: optimum.dual_bound(np.zeros(3)), "curves must have shape"),
         (lambda: optimum.dual_bound(np.zeros((0, 3))), "at least one arm"),
         (lambda: optimum.dual_bound([[0.0, np.nan]]), "curves must be finite, got nan"),
-        (lambda: optimum.track(CURVES, np.inf), "price must be finite, got inf"),
-        (lambda: optimum.track(CURVES, np.zeros(2)), "price must have shape"),
-        (lambda: optimum.track(CURVES, 0.0, steps=0), "steps must be >= 1, got 0"),
-        (lambda: optimum.certificate(optimum.dual_bound(CURVES), [0], 10), "z_init must have shape"),
-        (lambda: optimum.certificate(optimum.dual_bound(CURVES), [0, 3], 10), "z_init must be in 0..2"),
+        (lambda: optimum.dual_bound_from(CURVES, np.inf), "price must be finite, got inf"),
+        (lambda: optimum.dual_bound_from(CURVES, np.zeros(2)), "price must have shape"),
+        (lambda: optimum.dual_bound_from(CURVES, 0.0, steps=0), "steps must be >= 1, got 0"),
+        (lambda: optimum.total_reward_bound(optimum.dual_bound(CURVES), [0], 10), "z_init must have shape"),
+        (lambda: optimum.total_reward_bound(optimum.dual_bound(CURVES), [0, 3], 10), "z_init must be in 0..2"),
         (lambda: optimum.exact(np.zeros(3)), "curves must have shape"),
         (lambda: optimum.exact([[np.inf]]), "curves must be finite"),
         (lambda: optimum.exact(np.zeros((10, 31))), r"\(31\^10\) have [\d,]+ recurrent states.*use optimum.dual_bound"),

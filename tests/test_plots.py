@@ -8,8 +8,8 @@ import pytest
 from PIL import Image
 
 from jaxband import plots
-from jaxband.aggregate import Band
 from jaxband.plots import style
+from jaxband.simulation.summaries import Band
 
 PNG = b"\x89PNG\r\n\x1a\n"
 
@@ -80,7 +80,7 @@ def test_bands_show_means_and_percentiles_from_zero_on(drawn):
         np.testing.assert_array_equal(line.get_xdata(), [0, *checkpoints])
         np.testing.assert_array_equal(line.get_ydata(), [0, *expected.mean])
     edges = {tuple(line.get_ydata()) for line in axes[0].lines if line.get_label().startswith("_")}
-    assert edges == {(0, *x) for _, _, b in LINES[0].lines for x in (b.low, b.high)}
+    assert edges == {(0, *x) for _, _, b in LINES[0].lines for x in (b.p05, b.p95)}
     assert len(drawn[0].legends) == 1 and not axes[0].get_legend(), "same labels, one legend"
     assert axes[0].get_ylim() == axes[1].get_ylim()
 

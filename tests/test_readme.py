@@ -38,5 +38,5 @@ def test_the_example_prints_what_the_readme_says(as_a_user):
 def test_the_practitioners_example_runs(as_a_user):
     names = {}
     exec(EXAMPLES[1], names)
-    assert int(names["state"].counts.sum()) == 1
+    assert int(names["state"].posterior.counts.sum()) == 1
     assert names["z"].tolist().count(0) == 1

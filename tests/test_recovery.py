@@ -14,7 +14,7 @@ from scipy import stats
 from jaxband import recovery
 from jaxband.kernels import Linear, Matern, Periodic, SquaredExponential
 
-THETA = json.loads(resources.files("jaxband").joinpath("data/theta.json").read_text())
+THETA = json.loads(resources.files("jaxband").joinpath("experiments/theta.json").read_text())
 NAN = float("nan")
 
 
@@ -130,14 +130,14 @@ def test_table_holds_the_last_value_of_a_short_row():
 def test_extend_holds_each_arm_at_its_own_z_max():
     curves = jnp.asarray(np.arange(12.0).reshape(3, 4), dtype=float)
     expected = [[0.0, 0.0, 0.0, 0.0], [4.0, 5.0, 6.0, 6.0], [8.0, 9.0, 10.0, 11.0]]
-    np.testing.assert_array_equal(recovery.extend(curves, [0, 2, 3]), expected)
-    np.testing.assert_array_equal(jax.jit(recovery.extend)(curves, jnp.asarray([0, 2, 3])), expected)
+    np.testing.assert_array_equal(recovery.hold_after(curves, [0, 2, 3]), expected)
+    np.testing.assert_array_equal(jax.jit(recovery.hold_after)(curves, jnp.asarray([0, 2, 3])), expected)
 
 
 def test_extend_and_table_agree():
     rows = [[0.5, 0.25], [0.0, 0.5, 1.0, 0.75]]
     padded = jnp.asarray([[0.5, 0.25, -1.0, -2.0], rows[1]], dtype=float)
-    np.testing.assert_array_equal(recovery.extend(padded, [1, 3]), recovery.table(rows))
+    np.testing.assert_array_equal(recovery.hold_after(padded, [1, 3]), recovery.table(rows))
 
 
 KEY, KERNEL = jax.random.key(0), SquaredExponential(2.0)
@@ -160,11 +160,19 @@ KEY, KERNEL = jax.random.key(0), SquaredExponential(2.0)
         (lambda: recovery.table([[0.0], []]), ValueError, "rows must hold one non-empty list of values per arm"),
         (lambda: recovery.table([0.0, 1.0]), ValueError, "rows must hold one non-empty list of values per arm"),
         (lambda: recovery.table([[0.0], [1.0, NAN]]), ValueError, "rows[1] must be finite, got nan"),
-        (lambda: recovery.extend(jnp.zeros(3), [1]), ValueError, "curves must have shape [K, G] = [any, any], got [3]"),
-        (lambda: recovery.extend(jnp.zeros((2, 3)), [1]), ValueError, "z_max must have shape [K] = [2], got [1]"),
-        (lambda: recovery.extend(jnp.zeros((2, 3)), [1, 3]), ValueError, "z_max must be in 0..2 (the grid), got 3"),
-        (lambda: recovery.extend(jnp.zeros((2, 3)), [-1, 0]), ValueError, "z_max must be in 0..2 (the grid), got -1"),
-        (lambda: recovery.extend(jnp.zeros((1, 3)), [1.0]), TypeError, "z_max must hold integers, got 1.0"),
+        (
+            lambda: recovery.hold_after(jnp.zeros(3), [1]),
+            ValueError,
+            "curves must have shape [K, G] = [any, any], got [3]",
+        ),
+        (lambda: recovery.hold_after(jnp.zeros((2, 3)), [1]), ValueError, "z_max must have shape [K] = [2], got [1]"),
+        (lambda: recovery.hold_after(jnp.zeros((2, 3)), [1, 3]), ValueError, "z_max must be in 0..2 (the grid), got 3"),
+        (
+            lambda: recovery.hold_after(jnp.zeros((2, 3)), [-1, 0]),
+            ValueError,
+            "z_max must be in 0..2 (the grid), got -1",
+        ),
+        (lambda: recovery.hold_after(jnp.zeros((1, 3)), [1.0]), TypeError, "z_max must hold integers, got 1.0"),
     ],
 )
 def test_errors_name_the_argument_and_the_value(call, error, message):

@@ -58,13 +58,49 @@ def test_lookahead_regret_of_random_runs_and_of_their_beginnings(float64, depth,
         return regret.lookahead(c, rests, played, depth, repeats=repeats, num_rounds=num_rounds)
 
     compiled = jit(jax.vmap(lookahead, in_axes=(0, 0, 0, None)))
-    for num_rounds in (HORIZON, 7, 1):
+    for num_rounds in (HORIZON, 7, 1, HORIZON + 1, 100):  # more rounds than there are: all of them
         shortfall = compiled(curves, z, arms, num_rounds)
         assert shortfall.shape == (RUNS, -(-HORIZON // depth))
         for i in range(RUNS):
             expected = reference.lookahead_regret(curves[i], z_init[i], arms[i, :num_rounds], depth, repeats)
             np.testing.assert_allclose(shortfall[i, : len(expected)], expected, atol=1e-12)
             np.testing.assert_array_equal(shortfall[i, len(expected) :], 0.0)
+
+
+def shortfall_by_hand(curves, z, arms, available, idle):
+    """What the best plays of one round pay more than the given ones: by sorting."""
+    there = [j for j in range(len(curves)) if available is None or available[j]]
+    best = sorted((curves[j, z[j]] for j in there), reverse=True)[: len(arms)]
+    if idle:
+        best = [value for value in best if value > 0.0]
+    return sum(best) - sum(curves[arm, z[arm]] for arm in arms if arm >= 0)
+
+
+@pytest.mark.parametrize("idle", [False, True])
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("plays", [None, 1, 2, 4])
+def test_instantaneous_regret_with_several_plays_masks_and_idle_rounds(float64, plays, masked, idle):
+    """Of any arms that may be played, in 60 rounds at random rests; no arm is there in some of them."""
+    rng = np.random.default_rng([plays or 0, masked, idle])
+    num_arms, rounds, m = 4, 60, plays or 1
+    curves, z = rng.normal(size=(num_arms, 4)), rng.integers(0, 4, (rounds, num_arms))
+    available = rng.random((rounds, num_arms)) < 0.4 if masked else None
+    arms = np.full((rounds, m), -1)
+    for t in range(rounds):
+        there = np.flatnonzero(available[t]) if masked else np.arange(num_arms)
+        number = rng.integers(0, m + 1) if idle else m
+        played = np.sort(rng.permutation(there)[:number])
+        arms[t, : len(played)] = played
+    assert (arms == -1).any() == (masked or idle)
+    given = arms if plays else arms[:, 0]
+    measure = jit(functools.partial(regret.instantaneous, idle=idle))
+    shortfall = measure(curves, z, given, available=available) if masked else measure(curves, z, given)
+    expected = [shortfall_by_hand(curves, z[t], arms[t], available[t] if masked else None, idle) for t in range(rounds)]
+    np.testing.assert_allclose(shortfall, expected, atol=1e-12)
+    assert (np.asarray(shortfall) >= -1e-12).all()
+    assert (np.max(shortfall) > 0.1) == (idle or m < num_arms)  # who must play all arms cannot do better
+    earned = [sum(curves[arm, z[t, arm]] for arm in arms[t] if arm >= 0) for t in range(rounds)]
+    np.testing.assert_allclose(jit(regret.expected)(curves, z, given), earned, atol=1e-12)
 
 
 def test_one_step_lookahead_is_instantaneous(float64):
@@ -115,7 +151,8 @@ CURVES, RESTS, ARMS = jnp.zeros((2, 3)), jnp.zeros((4, 2), jnp.int32), jnp.zeros
     [
         (lambda: regret.expected(CURVES, RESTS, ARMS[:3]), "arms must have shape"),
         (lambda: regret.expected(CURVES, RESTS[:, :1], ARMS), "z must have shape"),
-        (lambda: regret.expected(CURVES, RESTS, ARMS + 2), "arms must be in 0..1"),
+        (lambda: regret.expected(CURVES, RESTS, ARMS + 2), "arms must be in -1..1"),
+        (lambda: regret.expected(CURVES, RESTS, ARMS - 2), "arms must be in -1..1"),
         (lambda: regret.expected(CURVES, RESTS + 3, ARMS), "z must be in 0..2"),
         (lambda: regret.lookahead(CURVES, RESTS, ARMS, 0), "depth must be .* got 0"),
         (lambda: regret.lookahead(CURVES, RESTS, ARMS, 3, repeats=False), "depth must be <= num_arms"),

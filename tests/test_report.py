@@ -12,8 +12,8 @@ import pytest
 from sweep_tools import Fast, pretend, pretended, pretended_trajectories, small_spec
 
 from jaxband import cli, sweep
-from jaxband.report import figures, names, page
-from jaxband.sweep.units import Unit
+from jaxband.report import figures, labels, page
+from jaxband.sweep.storage.units import Unit
 
 NASTY = "<script>alert('1')</script> & \"wide\""
 GRID = {"policy": ["rgp_ts", "random"], "lengthscale": [1.0, 2.0], "noise": [0.1, 0.2]}
@@ -64,7 +64,7 @@ class Page(HTMLParser):
 
 def named(results, things):
     """By environment and policy, as people see them."""
-    shown = zip(names.environments(results.cells), names.policies(results.cells), strict=True)
+    shown = zip(labels.environments(results.cells), labels.policies(results.cells), strict=True)
     return dict(zip(shown, things, strict=True))
 
 
@@ -73,26 +73,31 @@ def number(text):
 
 
 def test_cells_are_named_by_what_tells_them_apart(results):
-    assert set(names.policies(results.cells)) == {"random", "1RGP-TS, lengthscale 1", "1RGP-TS, lengthscale 2"}
-    assert set(names.environments(results.cells)) == {"noise 0.1", "noise 0.2"}
-    pairs = list(zip(names.policies(results.cells), names.environments(results.cells), strict=True))
+    assert set(labels.policies(results.cells)) == {"random", "1RGP-TS, lengthscale 1", "1RGP-TS, lengthscale 2"}
+    assert set(labels.environments(results.cells)) == {"noise 0.1", "noise 0.2"}
+    pairs = list(zip(labels.policies(results.cells), labels.environments(results.cells), strict=True))
     assert len(set(pairs)) == len(pairs)
 
 
 def test_what_a_problem_borrows_names_the_environment_and_not_the_policy(tmp_path):
     found = run(tmp_path, problems={"p": {"family": "gp"}}, num_arms=2, z_max=2)
-    assert set(names.policies(found.cells)) == {"random", "1RGP-TS"}
-    assert set(names.environments(found.cells)) == {f"noise {s}, lengthscale {l}" for s in (0.1, 0.2) for l in (1, 2)}
+    assert set(labels.policies(found.cells)) == {"random", "1RGP-TS"}
+    assert set(labels.environments(found.cells)) == {f"noise {s}, lengthscale {l}" for s in (0.1, 0.2) for l in (1, 2)}
 
 
 def test_every_setting_has_a_word_for_every_value():
-    assert names.axis("lengthscale") == "lengthscale (rounds)" and names.axis("noisy_variance") == "noisy variance"
-    assert [names.said("repeats", x) for x in (True, False)] == ["repeats", "no repeats"]
-    assert [names.said(*x) for x in (("noise", 0.5), ("policy", "round_robin"), ("learn", 0))] == [
-        "noise 0.5",
-        "round robin",
-        "fixed kernel",
-    ]
+    assert labels.axis("lengthscale") == "lengthscale (rounds)"
+    assert labels.axis("predictive_variance") == "predictive variance", "words are made of the name if none are given"
+    assert [labels.said("repeats", x) for x in (True, False)] == ["repeats", "no repeats"]
+    shown = {
+        ("noise", 0.5): "noise 0.5",
+        ("policy", "round_robin"): "round robin",
+        ("policy", "of_a_user"): "of_a_user",
+        ("refit_every", 10): "refits every 10 plans",
+        ("beta", "none"): "β: none",
+        ("kernel", "matern"): "kernel Matérn",
+    }
+    assert {pair: labels.said(*pair) for pair in shown} == shown
 
 
 def test_curves_over_time_are_numpys_percentiles(results, monkeypatch):
@@ -108,7 +113,7 @@ def test_curves_over_time_are_numpys_percentiles(results, monkeypatch):
             paths = pretended_trajectories(Unit(by_name[panel.title, label], 0, 7), "total_reward").astype(np.float64)
             assert checkpoints.tolist() == [1, 2, 3, 4, 5]
             np.testing.assert_allclose(band.mean, paths.mean(axis=0), rtol=1e-12)
-            np.testing.assert_array_equal([band.low, band.high], np.percentile(paths, [5, 95], axis=0))
+            np.testing.assert_array_equal([band.p05, band.p95], np.percentile(paths, [5, 95], axis=0))
             count += 1
     assert count == 6
 
@@ -157,7 +162,7 @@ def test_with_many_policies_each_is_compared_with_the_best(tmp_path):
     for metric, best in (("total_reward", np.argmax), ("instantaneous_regret", np.argmin)):
         pairs, how = figures.comparisons(found, metric)
         assert "best mean" in how and len(pairs) == 6
-        assert {c.second for c in pairs} == {int(best([arrays[metric].mean() for arrays in found.arrays]))}
+        assert {c.second for c in pairs} == {int(best([arrays[metric].mean() for arrays in found.totals]))}
     pairs, _ = figures.comparisons(
         run(tmp_path / "few", grid={"policy": ["rgp_ts", "random"], "lengthscale": 1.0}), metric
     )
@@ -165,18 +170,19 @@ def test_with_many_policies_each_is_compared_with_the_best(tmp_path):
 
 
 def test_plot_writes_png_and_svg(tmp_path, capsys):
-    run(tmp_path / "sweep", name=NASTY)
+    run(tmp_path / "sweep", name=NASTY, lookahead=2)
     assert cli.main(["plot", str(tmp_path / "sweep"), "--out", str(tmp_path / "p"), "--format", "png,svg"]) == 0
     written = sorted(path.name for path in (tmp_path / "p").iterdir())
     kinds = ("differences", "heat", "time")
-    metrics = ("instantaneous_regret", "total_reward")
+    metrics = ("expected_reward", "bound_gap")
     assert written == sorted(f"{k}-{m}.{f}" for k in kinds for m in metrics for f in ("png", "svg"))
     assert sorted(capsys.readouterr().out.split()) == [str(tmp_path / "p" / name) for name in written]
     for path in (tmp_path / "p").glob("*.svg"):
         ElementTree.fromstring(path.read_bytes())
     assert cli.main(["plot", str(tmp_path / "sweep"), "--metric", "lookahead_regret", "--heat", "noise", "policy"]) == 0
     assert len(list((tmp_path / "sweep" / "plots").iterdir())) == 3
-    sweep.run(small_spec(name=NASTY, grid=GRID), tmp_path / "sweep", engine=pretend, disk=Fast())  # not in the way
+    again = small_spec(name=NASTY, grid=GRID, lookahead=2)
+    sweep.run(again, tmp_path / "sweep", engine=pretend, disk=Fast())  # pictures are not in the way
 
 
 @pytest.mark.parametrize(
@@ -270,16 +276,47 @@ def test_tables_hold_the_summaries_and_mark_the_best(tmp_path):
     head, *rows = read.tables[0]
     assert head[2:] == ["mean", "standard error", "5 %", "median", "95 %", "replications"]
     assert len(rows) == 6 and [row[2].startswith("★") for row in rows].count(True) == 2
-    labels = named(found, found.arrays)
+    labels = named(found, found.totals)
     for row in rows:
         values = labels[row[0], row[1]]["total_reward"]
         expected = [values.mean(), values.std(ddof=1) / 7**0.5, *np.percentile(values, [5, 50, 95])]
         np.testing.assert_allclose([number(x) for x in row[2:7]], expected, rtol=0.06, atol=1e6)
         np.testing.assert_allclose(number(row[2]), expected[0], rtol=1e-2)
     head, *rows = next(table for table in read.tables if "p, Holm" in table[0])
-    assert len(rows) == len(found.paired("total_reward")) == 6
-    for row, expected in zip(rows, found.paired("total_reward"), strict=True):
+    assert len(rows) == len(found.paired("expected_reward")) == 6
+    for row, expected in zip(rows, found.paired("expected_reward"), strict=True):
         np.testing.assert_allclose(number(row[3]), expected["difference"], rtol=1e-2, atol=1e6)
+
+
+def test_the_report_leads_with_reward_and_bound_gap_and_says_what_a_metric_cannot_tell(tmp_path):
+    """Regret against the best arm of a round is folded away, with a remark: it rewards those who let nothing rest."""
+    found = run(tmp_path, lookahead=2)
+    assert figures.chosen(found, ()) == ["expected_reward", "bound_gap"]
+    names = [picture.name for picture in figures.pictures(found)]
+    assert names == [f"{k}-{m}" for m in ("expected_reward", "bound_gap") for k in ("time", "heat", "differences")]
+    source = page.page(found, tmp_path)
+    read = Page(source)
+    text = "".join(read.text)
+    captions = [re.escape(f"{name} at the horizon; {how} is better") for name, how in LEADING + FOLDED]
+    assert re.search(".*".join(captions), text, re.DOTALL), "in this order"
+    folded = "".join(re.findall(r"<details>.*?</details>", source, re.DOTALL))
+    assert all(f"{name} at the horizon" in folded for name, _ in FOLDED)
+    assert not any(f"{name} at the horizon" in folded for name, _ in LEADING)
+    for metric in found.manifest.metrics:
+        assert labels.remark(metric) in text
+    assert "compare policies by reward or bound gap" in labels.remark("instantaneous_regret")
+    for metric in ("expected reward", "bound gap"):
+        assert f"Cumulative {metric} over time" in text
+    assert "Cumulative instantaneous regret" not in text
+
+
+LEADING = [("Total reward", "higher"), ("Bound gap", "lower")]
+FOLDED = [
+    ("Expected reward", "higher"),
+    ("Instantaneous regret", "lower"),
+    ("Lookahead regret", "lower"),
+    ("Bound fraction", "higher"),
+]
 
 
 @pytest.mark.parametrize(

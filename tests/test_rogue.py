@@ -10,7 +10,10 @@ from quick import jit
 from scipy import optimize
 
 import jaxband as jb
-from jaxband.policies import rogue, rogue_search
+from jaxband import Round
+from jaxband.policies.rogue import search
+from jaxband.policies.rogue.policy import RogueState
+from jaxband.policies.warm_up import WarmUp
 
 pytestmark = pytest.mark.usefixtures("compiled_quickly")
 NOISE, Z_MAX = 0.1, 30
@@ -62,7 +65,7 @@ def information(family, fit, counts, sums):
     observed = fisher + bends
     if not positive_definite(observed):
         observed = fisher
-    return observed + (rogue_search.RIDGE * np.trace(observed) / 3 + 1e-12) * np.eye(3)
+    return observed + (search.RIDGE * np.trace(observed) / 3 + 1e-12) * np.eye(3)
 
 
 def positive_definite(matrix):
@@ -123,8 +126,8 @@ def random_histories(family, number, seed=0):
 
 @functools.cache
 def solver(family):
-    """Histories [n, G], rests [n] and rounds [n] -> states of a policy of one arm, its most favourable x and index."""
-    policy = jb.policies.rogue_ucb_tuned(family, 1, Z_MAX, NOISE)
+    """Histories [n, G], rests [n] and rounds [n] -> states of a policy of one arm, its optimistic x and index."""
+    policy = jb.policies.rogue_ucb_tuned(family, 1, Z_MAX, NOISE, warm_up=0)
 
     def solve(counts, sums, z, t):
         x = policy.fit(counts, sums, np.full(3, 0.5, counts.dtype))
@@ -132,15 +135,15 @@ def solver(family):
         log_t = jax.numpy.log(t.astype(counts.dtype))
         heights = policy.admissible_heights(policy._fitted(counts, x, known), log_t[None])
         arm = (counts[None], sums[None], x[None], known[None], log_t[None], jax.numpy.stack([heights, heights]))
-        most, index = policy.most_favourable(rogue.History(*arm), z[None], t - 1)
-        return rogue.History(*arm), most[0], index[0]
+        most, index = policy.optimistic_parameters(RogueState(*arm), z[None], t - 1)
+        return RogueState(*arm), most[0], index[0]
 
     return jit(jax.vmap(solve))
 
 
 @functools.cache
 def solved(family, number):
-    """Our fits [n, 3] and most favourable parameters [n, 3] (as θ), and indices [n], of random histories."""
+    """Our fits [n, 3] and optimistic parameters [n, 3] (as θ), and indices [n], of random histories."""
     counts, sums, z, t = random_histories(family, number)
     state, most, index = solver(family)(np.float32(counts), np.float32(sums), z, t)
     low, high = np.array(BOUNDS[family]).T
@@ -212,10 +215,10 @@ def test_indices_are_attained_by_admissible_parameters(family, number=21):
 
 
 @pytest.mark.parametrize(("family", "tolerance"), [("logistic", 2e-4), ("gamma", 2e-3)])
-def test_plans_choose_nearly_the_best_arm_by_the_thorough_indices(family, tolerance, number=21, repeats=3):
+def test_choices_are_nearly_the_best_arm_by_the_thorough_indices(family, tolerance, number=21, repeats=3):
     """Of two arms whose data differ by noise alone; a table of 36 points loses 5e-4 and 5e-3 on average."""
-    policy = jb.policies.rogue_ucb_tuned(family, 2, Z_MAX, NOISE)
-    plan = jit(jax.vmap(policy.plan))
+    policy = jb.policies.rogue_ucb_tuned(family, 2, Z_MAX, NOISE, warm_up=0)
+    choose = jit(jax.vmap(lambda state, z, t: policy.choose(None, state, Round(t, z))[0]))
     rng = np.random.default_rng(4)
     losses = []
     for seed in range(repeats):
@@ -224,50 +227,58 @@ def test_plans_choose_nearly_the_best_arm_by_the_thorough_indices(family, tolera
         (one, _, first), (two, _, second) = (
             solver(family)(np.float32(counts), np.float32(data), z, t) for data in (sums, others)
         )
-        state = rogue.History(
+        state = RogueState(
             *(np.concatenate(pair, axis=1) for pair in zip(one[:-1], two[:-1], strict=True)),
             np.concatenate([one.heights, two.heights], axis=2),
         )
-        keys = jax.random.split(jax.random.key(0), number)
-        chosen = np.asarray(plan(keys, state, np.stack([z, z], axis=1), t - 1))
+        chosen = np.asarray(choose(state, np.stack([z, z], axis=1), t - 1))
         indices = np.stack([first, second], axis=1)
-        losses.extend(indices.max(axis=1) - np.take_along_axis(indices, chosen, axis=1)[:, 0])
+        losses.extend(indices.max(axis=1) - np.take_along_axis(indices, chosen[:, None], axis=1)[:, 0])
     assert np.mean(losses) < tolerance
 
 
 def test_an_arm_never_played_is_as_good_as_can_be():
-    policy = jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE)
+    policy = jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE, warm_up=0)
     state = policy.init(jax.random.key(0))
     indices = jit(policy.indices)(state, np.full(3, 30, np.int32), 5)
     np.testing.assert_allclose(indices, 1.0, atol=1e-3)
 
 
+def test_every_arm_is_played_once_before_the_first_index_unless_told_otherwise():
+    usual = jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE)
+    assert isinstance(usual, WarmUp) and usual.rounds == 3 and usual.num_arms == 3 and usual.z_max == Z_MAX
+    assert jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE, warm_up=8).rounds == 8
+    assert not isinstance(jb.policies.rogue_ucb_tuned("logistic", 3, Z_MAX, NOISE, warm_up=0), WarmUp)
+
+
 def test_more_rounds_admit_more():
-    policy = jb.policies.rogue_ucb_tuned("gamma", 2, Z_MAX, NOISE)
+    policy = jb.policies.rogue_ucb_tuned("gamma", 2, Z_MAX, NOISE, warm_up=0)
     update, indices = jit(policy.update), jit(policy.indices)
     state = policy.init(jax.random.key(0))
     for arm, z, reward in [(0, 3, 0.3), (1, 9, 0.1), (0, 20, 0.6), (0, 12, 0.5), (1, 25, 0.2)]:
-        state = update(state, arm, z, np.float32(reward))
+        state = update(state, Round(0, np.full(2, z, np.int32)), arm, np.float32(reward))
     z = np.array([15, 28], np.int32)
     values = np.stack([indices(state, z, t) for t in (5, 10, 100, 1000, 10**6)])
     assert (np.diff(values, axis=0) >= -2e-3).all() and (values[-1, 0] > values[0, 0])
 
 
-@pytest.mark.parametrize(("family", "height"), [("logistic", 0), ("gamma", 2), ("exponential", 0)])
-def test_the_height_of_a_family_is_found(family, height):
-    assert jb.recovery.FAMILIES[family](Z_MAX).height == height
+@pytest.mark.parametrize(("family", "amplitude"), [("logistic", 0), ("gamma", 2), ("exponential", 0)])
+def test_the_height_of_a_family_is_found(family, amplitude):
+    assert jb.recovery.FAMILIES[family](Z_MAX).amplitude_index == amplitude
 
 
 def test_a_family_of_ones_own_without_a_height():
     """f(z) = 1 − (1 − θ0)·θ1^z is proportional to neither parameter."""
-    family = jb.recovery.Family(lambda theta, z: 1.0 - (1.0 - theta[0]) * theta[1] ** z, ((0.0, 0.9), (0.5, 0.95)))
-    assert family.height is None
+    family = jb.recovery.ParametricFamily(
+        lambda theta, z: 1.0 - (1.0 - theta[0]) * theta[1] ** z, ((0.0, 0.9), (0.5, 0.95))
+    )
+    assert family.amplitude_index is None
     curves = np.stack([1.0 - (1.0 - a) * b ** np.arange(11) for a, b in ((0.2, 0.6), (0.5, 0.9), (0.0, 0.8))])
     problem = jb.Problem(curves, noise=NOISE)
     played = jb.monte_carlo(
-        jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8, tile=8
+        jb.policies.rogue_ucb_tuned(family, 3, 10, NOISE), problem, horizon=100, replications=8, batch_size=8
     )
-    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8, tile=8)
+    oracle = jb.monte_carlo(jb.policies.oracle(3, 10), problem, horizon=100, replications=8, batch_size=8)
     assert played.expected_reward.mean() > 0.93 * oracle.expected_reward.mean()
 
 
@@ -275,7 +286,7 @@ def test_a_family_of_ones_own_without_a_height():
     ("arguments", "message"),
     [
         ({"family": "weibull"}, "family must be one of"),
-        ({"family": 3}, "family must be a recovery.Family"),
+        ({"family": 3}, "family must be a recovery.ParametricFamily"),
         ({"noise": 0.0}, "noise must be > 0"),
         ({"largest_divergence": -1.0}, "largest_divergence must be > 0"),
     ],

@@ -12,10 +12,10 @@ from quick import jit
 from scipy.optimize import linear_sum_assignment
 
 from jaxband import kernels, planners, policies, recovery
-from jaxband.environment import Problem
-from jaxband.planners import windows
-from jaxband.planners.fillings import best_filling, slot_pairs
-from jaxband.simulate import simulate
+from jaxband.planners import slot_sets
+from jaxband.planners.partitions import best_partition, slot_pairs
+from jaxband.problem import Problem
+from jaxband.simulation.rollout import simulate
 
 SHAPES = [  # num_arms, depth, z_max, repeats
     (1, 1, 0, True),
@@ -38,14 +38,14 @@ def random_problems(seed, count, num_arms, z_max):
 
 
 @functools.cache
-def plan_points(planner):
-    return jit(jax.vmap(planner.plan_points))
+def plan_window(planner):
+    return jit(jax.vmap(planner.plan_window))
 
 
 def compare_with_exhaustive(seed, count, num_arms, depth, z_max, repeats):
     curves, z = random_problems(seed, count, num_arms, z_max)
-    points = jax.vmap(lambda table, rests: windows.reach(table, rests, depth))(curves, z)
-    fast, slow = (plan_points(kind(depth, repeats))(points) for kind in (planners.subset, planners.exhaustive))
+    points = jax.vmap(lambda table, rests: slot_sets.gather_points(table, rests, depth))(curves, z)
+    fast, slow = (plan_window(kind(depth, repeats))(points) for kind in (planners.subset, planners.exhaustive))
     np.testing.assert_allclose(fast.value, slow.value, rtol=1e-5, atol=1e-5)
     np.testing.assert_array_equal(fast.arms[1::2], slow.arms[1::2])  # exact arithmetic: ties are broken the same way
     for curve, rests, arms, value in zip(curves, z, np.asarray(fast.arms), fast.value, strict=True):
@@ -71,7 +71,7 @@ def test_100_000_plans_of_all_planners_agree(num_arms, depth):
             count = 200 if depth <= num_arms else 400
             points, slow = compare_with_exhaustive(depth + 10 * z_max, count, num_arms, depth, z_max, repeats)
             if repeats:
-                found = plan_points(planners.optimistic(depth, budget=10**8))(points)
+                found = plan_window(planners.optimistic(depth, budget=10**8))(points)
                 np.testing.assert_allclose(found.value, slow.value, rtol=1e-5, atol=1e-5)
                 assert bool(found.certified.all())
 
@@ -95,17 +95,20 @@ def test_permuting_arms_permutes_plans():
 
 def test_a_window_cut_short_is_a_shorter_plan():
     curves, z = random_problems(3, 50, num_arms=4, z_max=6)
-    cut = jit(
-        jax.vmap(lambda c, rests: planners.subset(4).plan_points(windows.reach(c, rests, 4), jnp.asarray(2)).value)
-    )
-    np.testing.assert_allclose(cut(curves, z), jit(jax.vmap(planners.subset(2).plan))(curves, z).value, atol=1e-6)
+
+    def cut(table, rests):
+        points = slot_sets.gather_points(table, rests, 4)
+        return planners.subset(4).plan_window(points, num_slots=jnp.asarray(2)).value
+
+    shorter = jit(jax.vmap(planners.subset(2).plan))(curves, z).value
+    np.testing.assert_allclose(jit(jax.vmap(cut))(curves, z), shorter, atol=1e-6)
 
 
 def test_plans_of_more_slots_than_a_word_holds():
     """With 2,000 arms an int32 spells two slots, so that four need two words."""
     rng = np.random.default_rng(4)
     gains = rng.integers(0, 3, (2000, 16)).astype(np.float32)
-    value, arms = jit(best_filling, static_argnums=1)(gains, True)
+    value, arms = jit(best_partition, static_argnums=1)(gains, True)
     sets = [sum(1 << slot for slot in range(4) if arms[slot] == arm) for arm in range(2000)]
     assert float(value) == gains[np.arange(2000), sets].sum()
     assert float(value) >= 4 * 2  # four different arms that gain 2 by one slot each exist
@@ -163,7 +166,7 @@ def test_certified_ucb_plans_are_optimal_and_gaps_are_honest(num_arms, depth, re
 
 def test_more_labels_certify_more():
     problems = random_posteriors(7, 300, num_arms=8, z_max=6)
-    certified = [np.asarray(plan_ucb(planners.subset(3, labels=m))(*problems).certified) for m in (1, 2, 8)]
+    certified = [np.asarray(plan_ucb(planners.subset(3, max_labels=m))(*problems).certified) for m in (1, 2, 8)]
     assert certified[0].mean() < certified[1].mean() < certified[2].mean()
     assert certified[2].mean() > 0.95
 
@@ -189,8 +192,8 @@ def test_whole_runs_are_those_of_exhaustive_search():
     [
         ({"depth": 0}, "depth must be between 1 and 12, got 0"),
         ({"depth": 13}, "depth must be between 1 and 12, got 13; look less far ahead, or use planners.beam"),
-        ({"depth": 12, "labels": 64}, "labels must be between 1 and 31, got 64"),
-        ({"depth": 3, "labels": 0}, "labels must be"),
+        ({"depth": 12, "max_labels": 64}, "max_labels must be between 1 and 31, got 64"),
+        ({"depth": 3, "max_labels": 0}, "max_labels must be"),
     ],
 )
 def test_impossible_planners_are_refused(arguments, message):

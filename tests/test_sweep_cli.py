@@ -13,14 +13,15 @@ import pytest
 from sweep_tools import OPERATIONS, Counting, Fast, collected, pretend, pretended, temporaries, unit_files
 
 from jaxband import cli, sweep
-from jaxband.sweep import commands, disk, tables
-from jaxband.sweep.units import Unit
+from jaxband.sweep import commands, tables
+from jaxband.sweep.storage import filesystem
+from jaxband.sweep.storage.units import Unit
 
 SPEC = """\
 name = "cli"
 horizon = 5
 replications = 7
-unit = 3
+replications_per_unit = 3
 
 [problems.p]
 family = "table"
@@ -35,9 +36,9 @@ noise = [0.2, 0.1]
 @pytest.fixture
 def spec(tmp_path, monkeypatch):
     """A file, and an engine without JAX."""
-    monkeypatch.setattr(commands, "local", pretend)
+    monkeypatch.setattr(commands, "local_engine", pretend)
     for name in ("sync", "sync_directory"):
-        monkeypatch.setattr(disk.Disk, name, getattr(Fast, name))
+        monkeypatch.setattr(filesystem.FileSystem, name, getattr(Fast, name))
     (tmp_path / "spec.toml").write_text(SPEC)
     return str(tmp_path / "spec.toml")
 
@@ -55,15 +56,15 @@ def test_sweep_and_collect(tmp_path, spec, capsys):
     assert cli.main(["collect", out]) == 0
     printed = capsys.readouterr().out
     rows = rows_of(printed)
-    assert len(rows) == 4 * 4
-    assert [(r["policy"], r["noise"]) for r in rows[::4]] == [
+    assert len(rows) == 4 * 5
+    assert [(r["policy"], r["noise"]) for r in rows[::5]] == [
         ("random", "0.1"),
         ("random", "0.2"),
         ("round_robin", "0.1"),
         ("round_robin", "0.2"),
     ]
     assert {r["replications"] for r in rows} == {"7"}
-    cell = next(c for c in sweep.read(spec).cells() if c.settings["noise"] == 0.1)
+    cell = next(c for c in sweep.read_spec(spec).cells() if c.settings["noise"] == 0.1)
     whole = pretended(Unit(cell, 0, 7), "total_reward")
     assert float(rows[0]["mean"]) == whole.mean()
     assert cli.main(["collect", out, "--csv", str(tmp_path / "table.csv")]) == 0
@@ -108,7 +109,7 @@ def test_dry_run_says_what_would_be_run_and_writes_nothing(tmp_path, spec, capsy
     ("old", "new", "message"),
     [
         ('"random"', '"rnadom"', "spec.toml:11: policy must be one of .* did you mean 'random'?"),
-        ("horizon = 5", "horizon = 0", "spec.toml:2: horizon must be >= 1"),
+        ("horizon = 5", "horizon = 0", "spec.toml:2: horizon must be between 1 and 2147483647, got 0"),
         ("[grid]", "[grid", "spec.toml: .*line 10"),
     ],
 )
@@ -146,7 +147,7 @@ def test_a_changed_spec_is_2_with_the_difference(tmp_path, spec, capsys):
 @pytest.mark.parametrize("code", [errno.ENOSPC, errno.EIO, errno.EACCES])
 def test_an_error_at_any_file_operation_is_3_and_can_be_resumed(tmp_path, spec, capsys, monkeypatch, code):
     """A clear message, nothing left behind, and the same bytes in the end."""
-    (tmp_path / "spec.toml").write_text(SPEC.replace("unit = 3", "unit = 4").replace("[0.2, 0.1]", "0.1"))
+    (tmp_path / "spec.toml").write_text(SPEC.replace("per_unit = 3", "per_unit = 4").replace("[0.2, 0.1]", "0.1"))
 
     def sweep_on(out, disk=None):
         monkeypatch.setattr(commands, "run", functools.partial(sweep.run, disk=disk or Fast()))
@@ -172,12 +173,12 @@ def test_an_error_at_any_file_operation_is_3_and_can_be_resumed(tmp_path, spec, 
 
 def test_an_incomplete_sweep_is_3_and_collect_says_so(tmp_path, spec, capsys, monkeypatch):
     out = str(tmp_path / "out")
-    monkeypatch.setattr(commands, "local", lambda units: list(pretend(units))[:5])
+    monkeypatch.setattr(commands, "local_engine", lambda units: list(pretend(units))[:5])
     assert cli.main(["sweep", spec, "--out", out]) == 3
     assert "incomplete: 5 of 12" in capsys.readouterr().err
     assert cli.main(["collect", out]) == 3
     captured = capsys.readouterr()
-    assert "replications are missing" in captured.err and len(rows_of(captured.out)) == 2 * 4
+    assert "replications are missing" in captured.err and len(rows_of(captured.out)) == 2 * 5
 
 
 def test_an_interrupt_is_130_and_keeps_what_is_done(tmp_path, spec, capsys, monkeypatch):
@@ -185,9 +186,9 @@ def test_an_interrupt_is_130_and_keeps_what_is_done(tmp_path, spec, capsys, monk
         yield next(pretend(units))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(commands, "local", interrupted)
+    monkeypatch.setattr(commands, "local_engine", interrupted)
     assert cli.main(["sweep", spec, "--out", str(tmp_path / "out")]) == 130
-    assert "run the same command to go on" in capsys.readouterr().err
+    assert "what is done is kept; run the same command to resume" in capsys.readouterr().err
     assert len(os.listdir(tmp_path / "out" / "units")) == 1
 
 
@@ -195,11 +196,11 @@ def test_a_busy_directory_is_3(tmp_path, spec, capsys, monkeypatch):
     out, codes = str(tmp_path / "out"), []
 
     def engine(units):
-        monkeypatch.setattr(commands, "local", pretend)
+        monkeypatch.setattr(commands, "local_engine", pretend)
         codes.append(cli.main(["sweep", spec, "--out", out]))
         return pretend(units)
 
-    monkeypatch.setattr(commands, "local", engine)
+    monkeypatch.setattr(commands, "local_engine", engine)
     assert cli.main(["sweep", spec, "--out", out]) == 0
     assert codes == [3]
     assert f"is being written by process {os.getpid()}" in capsys.readouterr().err

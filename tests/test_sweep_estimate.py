@@ -3,15 +3,19 @@
 import pytest
 from sweep_tools import small_spec
 
+import jaxband as jb
 from jaxband import sweep
-from jaxband.sweep import estimate, units
+from jaxband.policies import costs
+from jaxband.sweep import estimate
+from jaxband.sweep.storage import units
 
 BASE = {"policy": "rgp_ucb", "lengthscale": 2.0, "num_arms": 10, "z_max": 30}
 
 
-def cost(**settings):
-    problems = {"p": {"family": "gp"}}
-    (cell,) = sweep.Spec("t", replications=1, horizon=10, problems=problems, grid=BASE | settings).cells()
+def cost(lookahead=None, **settings):
+    """Seconds of one replication; with the lookahead regret over blocks of so many rounds, if given."""
+    options = {"replications": 1, "horizon": 10, "problems": {"p": {"family": "gp"}}, "lookahead": lookahead}
+    (cell,) = sweep.Spec("t", **options, grid=BASE | settings).cells()
     return estimate.seconds_of(units.Unit(cell, 0, 1))
 
 
@@ -21,7 +25,7 @@ def cost(**settings):
         {"num_arms": 30},
         {"z_max": 60},
         {"depth": 3},
-        {"depth": 3, "commit": 1},
+        {"depth": 3, "replan_every": 1},
         {"depth": 3, "planner": "subset"},
         {"horizon": 20},
         {"lookahead": 3},
@@ -38,10 +42,10 @@ def test_more_costs_more(settings):
         ({}, 0.61),
         ({"policy": "random"}, 0.28),
         ({"policy": "ucb_z"}, 0.93),
-        ({"depth": 3, "lookahead": 1}, 5.6),
-        ({"policy": "rgp_ts", "depth": 4, "lookahead": 1}, 4.8),
-        ({"depth": 3, "planner": "subset", "lookahead": 1}, 23.9),
-        ({"policy": "rgp_ts", "depth": 3, "planner": "subset", "lookahead": 1}, 3.35),
+        ({"depth": 3}, 5.6),
+        ({"policy": "rgp_ts", "depth": 4}, 4.8),
+        ({"depth": 3, "planner": "subset"}, 23.9),
+        ({"policy": "rgp_ts", "depth": 3, "planner": "subset"}, 3.35),
     ],
     ids=str,
 )
@@ -54,18 +58,18 @@ def test_the_table_is_within_a_factor_of_three_of_what_was_measured(settings, mi
     ("settings", "microseconds"),
     [
         ({"policy": "round_robin"}, 0.089),
-        ({"policy": "oracle", "depth": 3}, 1.21),
+        ({"policy": "oracle", "depth": 3, "lookahead": 3}, 1.21),
         ({"policy": "rgp_ts"}, 0.64),
         ({"policy": "rgp_ts", "num_arms": 30}, 1.15),
-        ({"policy": "rgp_ts", "num_arms": 30, "depth": 3, "planner": "subset"}, 6.1),
-        ({"policy": "oracle", "depth": 4, "planner": "optimistic", "budget": 200, "lookahead": 1}, 3.34),
-        ({"policy": "rgp_ts", "depth": 4, "planner": "optimistic", "budget": 50, "lookahead": 1}, 2.37),
-        ({"policy": "rgp_pointwise", "num_arms": 30, "lookahead": 1}, 52.9),
+        ({"policy": "rgp_ts", "num_arms": 30, "depth": 3, "planner": "subset", "lookahead": 3}, 6.1),
+        ({"policy": "oracle", "depth": 4, "planner": "optimistic", "budget": 200}, 3.34),
+        ({"policy": "rgp_ts", "depth": 4, "planner": "optimistic", "budget": 50}, 2.37),
+        ({"policy": "rgp_pointwise", "num_arms": 30}, 52.9),
         ({"policy": "recommended"}, 47.7),
         ({"policy": "recommended", "num_arms": 30}, 125),
-        ({"policy": "oracle", "planner": "beam", "depth": 14, "commit": 1, "lookahead": 1}, 24.5),
-        ({"policy": "rgp_ts", "learn": 10}, 1820),
-        ({"policy": "rgp_ts", "learn": 50, "num_arms": 30, "z_max": 15}, 341),
+        ({"policy": "oracle", "planner": "beam", "depth": 14, "replan_every": 1}, 24.5),
+        ({"policy": "rgp_ts", "refit_every": 10}, 1820),
+        ({"policy": "rgp_ts", "refit_every": 50, "num_arms": 30, "z_max": 15}, 341),
         ({"policy": "rogue_ucb_tuned", "family": "logistic"}, 73.6),
         ({"policy": "rogue_ucb_tuned", "family": "logistic", "num_arms": 30}, 98.3),
         ({"policy": "rogue_ucb_tuned", "family": "logistic", "z_max": 60}, 105),
@@ -79,9 +83,28 @@ def test_the_table_is_within_a_factor_of_two_of_sweeps(settings, microseconds):
 
 def test_what_is_not_measured_costs_nothing():
     problems = {"p": {"family": "gp"}}
-    options = {"replications": 1, "horizon": 10, "problems": problems, "grid": BASE | {"lookahead": 6}}
-    cells = [sweep.Spec("t", **options, **more).cells()[0] for more in ({}, {"metrics": ["total_reward"]})]
-    assert [estimate.lookahead_cost(cell) > 0 for cell in cells] == [True, False]
+    options = {"replications": 1, "horizon": 10, "problems": problems, "grid": BASE}
+    asked = {}, {"lookahead": 6, "metrics": ["total_reward"]}, {"lookahead": 6}
+    found = [estimate.cost(sweep.Spec("t", **options, **more).cells()[0]) for more in asked]
+    assert found[0] == found[1]
+    assert found[2].round > found[0].round and found[2].compile > found[0].compile
+
+
+def test_a_policy_that_says_nothing_of_its_cost_is_taken_to_be_cheap():
+    options = {"replications": 1, "horizon": 10, "problems": {"p": {"family": "gp", "lengthscale": 2.0}}}
+    own = sweep.Spec("t", **options, policies={"mine": mine}, grid={"policy": "mine", "num_arms": 3, "z_max": 4})
+    assert estimate.cost(own.cells()[0]) == costs.UNKNOWN
+    assert "1 cells, 1 units to run, 1 compilations" in estimate.describe(own)
+
+
+def mine(num_arms):
+    return jb.policies.round_robin(num_arms)
+
+
+def test_none_is_not_taken_for_a_number():
+    """Blocks as long as the plan cost less than new plans in every round."""
+    table = {"policy": "rgp_pointwise", "depth": 3}
+    assert cost(**table, replan_every="none") == cost(**table, replan_every=3) < cost(**table)
 
 
 def test_shapes_are_counted_not_cells(tmp_path):

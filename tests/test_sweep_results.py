@@ -8,8 +8,8 @@ import scipy.stats
 from sweep_tools import Fast, pretend, pretended, small_spec
 
 from jaxband import sweep
-from jaxband.sweep import paired, tables
-from jaxband.sweep.units import Unit
+from jaxband.sweep import estimate, paired, tables
+from jaxband.sweep.storage.units import Unit
 
 GRID = {"policy": ["rgp_ts", "random"], "lengthscale": [1.0, 2.0], "noise": [0.1, 0.2]}
 
@@ -28,7 +28,7 @@ def test_xarray_has_the_settings_that_vary_as_dimensions(results):
     pytest.importorskip("xarray", reason="pip install 'jaxband[results]'")
     data = results.to_xarray()
     assert dict(data.sizes) == {"policy": 2, "noise": 2, "lengthscale": 2, "replication": 7}
-    assert set(data.data_vars) == set(results.frozen.metrics)
+    assert set(data.data_vars) == set(results.manifest.metrics)
     for cell in results.cells:
         s = cell.settings
         lengthscales = [s["lengthscale"]] if "lengthscale" in s else [1.0, 2.0]  # random is the same all along
@@ -87,8 +87,15 @@ def test_only_cells_that_met_the_same_problem_are_compared(tmp_path):
     rows = sweep.load(tmp_path).paired()
     assert len(rows) == 4
     for row in rows:
-        assert {row["first"].split()[0], row["second"].split()[0]} == {"random", "rgp_ts"}
-        assert row["first"].split()[1] == row["second"].split()[1]
+        assert {row["first"], row["second"]} == {"random", f"rgp_ts lengthscale={row['lengthscale']}"}
+    assert sorted((row["noise"], row["lengthscale"]) for row in rows) == [
+        (0.1, 1.0),
+        (0.1, 2.0),
+        (0.2, 1.0),
+        (0.2, 2.0),
+    ]
+    text = estimate.describe(spec)
+    assert text.count("\n") == 10 and len(set(line.partition(" ")[2] for line in text.splitlines()[1:9])) == 8
 
 
 def test_holm_by_hand():
@@ -99,9 +106,11 @@ def test_holm_by_hand():
 
 
 def test_no_difference_at_all():
-    row = paired._compare(np.zeros(5), 0.95)
-    assert (row["difference"], row["low"], row["high"], row["p"]) == (0.0, 0.0, 0.0, 1.0)
-    assert paired._compare(np.ones(5), 0.95)["p"] == 0.0
+    same, other = np.arange(5.0), np.arange(1.0, 6.0)
+    (row,) = paired.compare([same, same], [(0, 1)])
+    assert (row.difference, row.low, row.high, row.p, row.p_holm) == (0.0, 0.0, 0.0, 1.0, 1.0)
+    (row,) = paired.compare([other, same], [(0, 1)])
+    assert (row.difference, row.low, row.high, row.p) == (1.0, 1.0, 1.0, 0.0)
 
 
 def test_holm_keeps_the_rate_of_false_alarms():
@@ -111,5 +120,5 @@ def test_holm_keeps_the_rate_of_false_alarms():
     for _ in range(300):
         a = rng.normal(size=(4, 20))
         pairs = [(i, j) for i in range(4) for j in range(i)]
-        alarms += min(paired.holm([paired._compare(a[i] - a[j], 0.95)["p"] for i, j in pairs])) < 0.05
+        alarms += min(row.p_holm for row in paired.compare(list(a), pairs)) < 0.05
     assert alarms < 27

@@ -4,9 +4,10 @@ import re
 
 import pytest
 
-from jaxband import sweep
-from jaxband.sweep import settings
-from jaxband.sweep.toml_lines import line_of
+import jaxband as jb
+from jaxband import registry, sweep
+from jaxband.sweep.spec import settings
+from jaxband.sweep.spec.toml_location import line_of
 
 TEXT = """\
 name = "test"
@@ -47,7 +48,7 @@ AS_PYTHON = {
 
 def read(tmp_path, text):
     (tmp_path / "spec.toml").write_text(text)
-    return sweep.read(tmp_path / "spec.toml")
+    return sweep.read_spec(tmp_path / "spec.toml")
 
 
 def shown(cells, *names):
@@ -69,8 +70,19 @@ def test_a_file_and_the_dataclass_are_the_same_sweep(tmp_path):
 
 def test_defaults_are_written_out():
     cell = next(c for c in sweep.Spec(**AS_PYTHON).cells() if c.settings.get("depth") == 2)
-    expected = {"planner": "exhaustive", "commit": 2, "lookahead": 2, "noise": 0.1, "policy_noise": 0.1, "seed": 0}
+    expected = {"planner": "exhaustive", "noise": 0.1, "policy_noise": 0.1, "seed": 0, "z_init": 0, "alpha_scale": 1.0}
     assert expected.items() <= cell.settings.items()
+
+
+def test_a_setting_that_is_none_is_left_out_and_can_be_told_so():
+    """A block as long as the plan, no fits: the factories' own default is None, "none" in a spec."""
+    table = {"policy": "rgp_ts", "lengthscale": 2.0, "problem": "fixed", "depth": 2}
+    told = {"replan_every": ["none", 1], "refit_every": "none"}
+    cells = sweep.Spec(**(AS_PYTHON | {"grid": table | told})).cells()
+    assert shown(cells, "replan_every", "refit_every") == [(None, None), (1, None)]
+    assert not {"replan_every", "refit_every"} & cells[0].settings.keys()
+    (not_told,) = sweep.Spec(**(AS_PYTHON | {"grid": table})).cells()
+    assert not_told.identity == cells[0].identity
 
 
 def test_a_gaussian_process_without_a_lengthscale_takes_the_cells(tmp_path):
@@ -92,21 +104,21 @@ def test_a_parametric_policy_takes_the_family_of_the_problem_or_must_be_told():
 def test_a_policy_with_defaults_of_its_own_keeps_them_and_can_be_told_otherwise():
     make = lambda **grid: sweep.Spec(**(AS_PYTHON | {"grid": {"lengthscale": 2.0, "problem": "fixed"} | grid}))  # noqa: E731
     cells = make(policy=["rgp_ts", "rgp_pointwise"]).cells()
-    assert shown(cells, "planner", "depth", "commit") == [("exhaustive", 1, 1), ("subset", 3, 1)]
-    assert shown(make(policy="rgp_pointwise", depth=2, commit="plan").cells(), "depth", "commit") == [(2, 2)]
+    assert shown(cells, "planner", "depth", "replan_every") == [("exhaustive", 1, None), ("subset", 3, 1)]
+    assert shown(make(policy="rgp_pointwise", depth=2, replan_every=2).cells(), "depth", "replan_every") == [(2, 2)]
 
 
 def test_cells_can_be_listed(tmp_path):
     head = TEXT[: TEXT.index("[grid]")]
-    tables = '[[cell]]\npolicy = "rgp_ts"\nlengthscale = [1, 2]\ndepth = 2\ncommit = [1, "plan"]\n'
+    tables = '[[cell]]\npolicy = "rgp_ts"\nlengthscale = [1, 2]\ndepth = 2\nreplan_every = [1, "none"]\n'
     tables += '[[cell]]\npolicy = "oracle"\n'
     cells = read(tmp_path, head + tables).cells()
-    assert set(shown(cells, "policy", "lengthscale", "commit")) == {
+    assert set(shown(cells, "policy", "lengthscale", "replan_every")) == {
         ("rgp_ts", 1.0, 1),
-        ("rgp_ts", 1.0, 2),
+        ("rgp_ts", 1.0, None),
         ("rgp_ts", 2.0, 1),
-        ("rgp_ts", 2.0, 2),
-        ("oracle", None, 1),
+        ("rgp_ts", 2.0, None),
+        ("oracle", None, None),
     }
     with pytest.raises(sweep.SpecError, match=r"spec.toml:23: unknown setting 'dept'; did you mean 'depth'"):
         read(tmp_path, head + tables.replace('"oracle"', '"oracle"\ndept = 2'))
@@ -128,7 +140,7 @@ REFUSALS = [
     ('"random"', '"randm"', 18, "got 'randm'; did you mean 'random'?"),
     ("depth", "dept", 20, "unknown setting 'dept'; did you mean 'depth'?"),
     ("horizon", "horizn", 2, "unknown entry 'horizn'; did you mean 'horizon'?"),
-    ("horizon = 20", "horizon = 0", 2, "horizon must be >= 1, got 0"),
+    ("horizon = 20", "horizon = 0", 2, "horizon must be between 1 and 2147483647, got 0"),
     ("horizon = 20", 'horizon = "20"', 2, "horizon must be a whole number, got '20'"),
     ("replications = 100", "replications = 0", 3, "replications must be between 1"),
     ("[1, 2]", "[]", 20, "depth must list at least one value, got none"),
@@ -136,13 +148,19 @@ REFUSALS = [
     ("[2, 4.0]", "[2, -1]", 19, "lengthscale must be > 0, got -1.0"),
     ("[2, 4.0]", '["2"]', 19, "lengthscale must be a number, got '2'"),
     ("lengthscale = [2, 4.0]", "", 16, "lengthscale is missing for policy 'rgp_ucb'"),
-    ("depth = [1, 2]", "commit = 3", 20, "commit must be between 1 and 1, got 3"),
+    ("depth = [1, 2]", "replan_every = 3", 20, "replan_every must be between 1 and 1, got 3"),
     ("depth = [1, 2]", "depth = 40", 20, "depth must be between 1 and 20, got 40"),
     ("depth = [1, 2]", "budget = 9", 20, "budget is used by no policy, planner, kernel or problem here; remove it"),
     ("[1, 2]", '2\nplanner = "optimistic"\nbudget = 9', 21, "planner must plan for upper confidence bounds"),
     ("[1, 2]", "4\nrepeats = false", 20, "depth must be <= num_arms without repeats, got depth 4 and 3 arms"),
     ("[1, 2]", '1\nproblem = "smoth"', 21, "unknown problem 'smoth'; did you mean 'smooth'?"),
-    ("[1, 2]", "1\nlookahead = 13", 21, "lookahead: depth must be between 1 and 12, got 13.*; set lookahead"),
+    ("z_max = 6", "z_max = 6\nlookahead = 13", 6, "lookahead: depth must be between 1 and 12, got 13"),
+    ("z_max = 6", "z_max = 6\nlookahead = 1", 6, "lookahead must be >= 2, got 1"),
+    ('["total_reward"]', '["lookahead_regret"]', 6, "metrics has 'lookahead_regret' but no lookahead is given"),
+    ("[1, 2]", "1\nlookahead = 3", 21, "unknown setting 'lookahead'"),
+    ("[1, 2]", '1\nfade = "yes"', 21, "fade must be true or false, got 'yes'"),
+    ("[1, 2]", '1\nrefit_every = "never"', 21, 'refit_every must be a whole number or "none", got .never.'),
+    ("[1, 2]", '1\nkernel = "matern32"', 21, "kernel must be one of .*; got 'matern32'; did you mean 'matern'?"),
     ("[1, 2]", "1\nz_init = 7", 21, "z_init must be <= z_max = 6, got 7"),
     ("[1, 2]", "1\nnoise = 0.0", 16, "policy_noise must be > 0, got 0.0"),
     ("logistic", "logstic", 13, "problem 'fixed': family must be one of .*; did you mean 'logistic'?"),
@@ -203,7 +221,7 @@ def test_what_a_spec_must_have(tmp_path, missing):
     with pytest.raises(sweep.SpecError, match=f"{missing} is missing"):
         read(tmp_path, "".join(line for key, line in text.items() if key != missing))
     with pytest.raises(sweep.SpecError, match=r"No such file"):
-        sweep.read(tmp_path / "nowhere.toml")
+        sweep.read_spec(tmp_path / "nowhere.toml")
 
 
 def test_a_grid_or_cells_but_not_both():
@@ -212,10 +230,59 @@ def test_a_grid_or_cells_but_not_both():
             sweep.Spec(**(AS_PYTHON | both))
 
 
-def test_every_policy_planner_and_kernel_has_its_settings():
-    uses = [*settings.POLICY_USES.values(), *settings.PLANNER_USES.values(), *settings.KERNEL_USES.values()]
-    assert {name for names in uses for name in names} <= settings.SETTINGS.keys()
-    assert settings.SETTINGS.keys() > settings.NUMBERS
+EXAMPLES = [(kind, name) for kind in ("policy", "planner", "kernel", "schedule") for name in registry.names(kind)]
+
+
+@pytest.mark.parametrize(("kind", "name"), EXAMPLES, ids=[" ".join(pair) for pair in EXAMPLES])
+def test_everything_that_is_registered_can_be_named_and_has_the_settings_of_its_signature(kind, name):
+    entry = registry.entry(kind, name)
+    user = {"planner": "oracle", "kernel": "rgp_ts", "schedule": "rgp_ucb"}.get(kind, name)
+    key = "alpha" if kind == "schedule" else kind
+    grid = {"policy": user, "problem": "smooth"} | registry.entry("policy", user).example | {key: name} | entry.example
+    if kind == "kernel":
+        grid = {k: v for k, v in grid.items() if k in ("policy", "problem", "kernel", *entry.settings)}
+    (cell,) = sweep.Spec(**(AS_PYTHON | {"grid": grid})).cells()
+    given = {n for n, s in entry.settings.items() if s.default is not None or n in grid}
+    assert given <= cell.settings.keys(), "whatever is not None is written out"
+    assert isinstance(cell.policy(), jb.Policy)
+    for setting in entry.settings.values():
+        assert setting.types or setting.reference or setting.choices, "annotate it, so that a spec can be checked"
+
+
+def test_settings_that_a_spec_has_of_its_own_have_a_rule():
+    assert {*settings.ENVIRONMENT, *settings.NUMBERS} <= settings.RULES.keys()
+    entries = [entry for kind in registry.KINDS for entry in registry.entries(kind).values()]
+    assert not settings.RULES.keys() & {name for entry in entries for name in entry.settings}
+
+
+USUAL = ["total_reward", "expected_reward", "instantaneous_regret"]
+AGAINST_BOUND = ["bound_gap", "bound_fraction"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "metrics"),
+    [
+        ({}, [*USUAL, *AGAINST_BOUND]),
+        ({"lookahead": 2}, [*USUAL, "lookahead_regret", *AGAINST_BOUND]),
+        ({"metrics": ["bound_gap", "total_reward"]}, ["total_reward", "bound_gap"]),
+    ],
+)
+def test_metrics_are_the_usual_ones_or_those_that_are_asked_for(asked, metrics):
+    spec = sweep.Spec(**({name: value for name, value in AS_PYTHON.items() if name != "metrics"} | asked))
+    assert {cell.metrics for cell in spec.cells()} == {tuple(metrics)}
+    assert {cell.lookahead for cell in spec.cells()} == {asked.get("lookahead", 1)}
+
+
+def test_none_is_none_also_where_the_default_is_a_number():
+    """β as wide as pays, and blocks as long as the plan; not the defaults 2.3 and 1."""
+    table = {"policy": "rgp_pointwise", "lengthscale": 2.0, "problem": "fixed"}
+    told = sweep.Spec(**(AS_PYTHON | {"grid": table | {"beta": ["none", 2.3], "replan_every": ["none", 1]}})).cells()
+    made = [cell.policy() for cell in told]
+    assert [(p.beta is None, p.replan_every) for p in made] == [(True, 3), (True, 1), (False, 3), (False, 1)]
+    (default,) = sweep.Spec(**(AS_PYTHON | {"grid": table})).cells()
+    assert [cell.identity == default.identity for cell in told] == [False, False, False, True]
+    with pytest.raises(sweep.SpecError, match=r"refit_every is used by no policy, planner, kernel or problem here"):
+        sweep.Spec(**(AS_PYTHON | {"grid": {"policy": "random", "refit_every": "none"}}))
 
 
 def test_lines_are_found_in_odd_files():

@@ -10,9 +10,9 @@ import resource
 import pytest
 from sweep_tools import CURVES, Counting, Crash, Fast, collected, pretend, small_spec, temporaries, unit_files
 
-from jaxband import sweep
-from jaxband.sweep import cells
-from jaxband.sweep.disk import TEMPORARY, Disk
+from jaxband import cli, sweep
+from jaxband.sweep.spec import cells
+from jaxband.sweep.storage.filesystem import TEMPORARY, FileSystem
 
 
 def run(directory, disk=None, spec=None, engine=pretend):
@@ -76,7 +76,7 @@ def test_temporary_files_of_a_crash_are_removed(tmp_path, whole):
     disk.power_out()
     (tmp_path / f"{TEMPORARY}spec.json").write_text("{")
     assert len(temporaries(tmp_path)) == 2
-    run(tmp_path, spec=small_spec(unit=7))
+    run(tmp_path, spec=small_spec(replications_per_unit=7))
     assert not temporaries(tmp_path)
     assert collected(tmp_path) == collected(whole[0])
 
@@ -87,7 +87,7 @@ def test_a_line_of_the_log_that_does_not_fit_is_an_error(tmp_path):
     resource.setrlimit(resource.RLIMIT_FSIZE, (100, limits[1]))
     try:
         with pytest.raises(OSError, match="File too large"):
-            Disk().append(tmp_path / "log.jsonl", b"x" * 150)
+            FileSystem().append(tmp_path / "log.jsonl", b"x" * 150)
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
 
@@ -130,6 +130,7 @@ def test_replications_and_cells_can_be_added(tmp_path):
         ({"replications": 6}, "replications is 7 there, 6 here"),
         ({"metrics": ["total_reward"]}, "metrics is"),
         ({"trajectories": 3}, "trajectories is 512 there, 3 here"),
+        ({"lookahead": 2, "metrics": ["total_reward"]}, "metrics is .*lookahead is 1 there, 2 here"),
         ({"grid": {"policy": ["random"]}}, 'policy is "random", "round_robin" there, "random" here'),
         ({"problems": {"p": {"family": "table", "rows": [*CURVES[:1], [0.3, 0.4, 0.6]]}}}, "problem 'p' is defined"),
     ],
@@ -149,7 +150,7 @@ def test_the_size_of_units_may_change(tmp_path, whole):
 
     with pytest.raises(KeyboardInterrupt):
         run(tmp_path, engine=interrupted)
-    run(tmp_path, spec=small_spec(unit=2))
+    run(tmp_path, spec=small_spec(replications_per_unit=2))
     assert collected(tmp_path) == collected(whole[0])
     events = [json.loads(line)["event"] for line in (tmp_path / "log.jsonl").read_text().splitlines()]
     assert events == ["start", "unit", "unit", "stopped", "start", *["unit"] * 5, "done"]
@@ -176,7 +177,7 @@ def test_damaged_files_are_set_aside_reported_and_computed_again(tmp_path, whole
 
 def test_results_of_other_sweeps_and_doubles_are_not_mixed_in(tmp_path, whole):
     run(tmp_path / "other", spec=small_spec(seed=1))
-    run(tmp_path / "sizes", spec=small_spec(unit=4))
+    run(tmp_path / "sizes", spec=small_spec(replications_per_unit=4))
     run(tmp_path / "here")
     for source in ("other", "sizes"):
         for name in unit_files(tmp_path / source):
@@ -210,16 +211,44 @@ def test_a_directory_of_another_version_is_refused_and_left_as_it_is(tmp_path):
     before = unit_files(tmp_path)
     for work in (lambda: run(tmp_path), lambda: sweep.load(tmp_path)):
         with pytest.raises(
-            sweep.SpecError, match=r"another version of jaxband \(schema 1; this one has 2\).*directory"
+            sweep.SpecError, match=r"another version of jaxband \(schema 2; this one has 3\).*directory"
         ):
             work()
     assert (tmp_path / "spec.json").read_bytes() == old and unit_files(tmp_path) == before
     assert not (tmp_path / "rejected").exists()
 
 
+OLD_SPEC = """\
+{"cells":[{"horizon":5,"lookahead":1,"noise":0.1,"num_arms":2,"policy":"round_robin","problem":"p","seed":0,\
+"z_init":0,"z_max":2}],"metrics":["total_reward"],"name":"small","problems":{"p":{"family":"table",\
+"rows":[[0.0,0.6,1.0],[0.3,0.4,0.5]]}},"replications":2,"schema":2,\
+"sha256":"e6e7e34fc7dd3eeb88837f189a8cb79e7375a5f18b580bac0569f8cac1a7b861","trajectories":0}
+"""
+
+
+@pytest.mark.parametrize("command", ["sweep", "collect", "plot", "report"])
+def test_a_directory_of_schema_2_is_refused_with_a_sentence(tmp_path, capsys, command):
+    """As it was really written, before policies, problems and metrics could be a user's own."""
+    out = tmp_path / "out"
+    (out / "units").mkdir(parents=True)
+    (out / "spec.json").write_text(OLD_SPEC)
+    (out / "units" / "0.unit").write_bytes(b"jaxband unit 2\n")
+    spec = 'name="small"\nreplications=2\nhorizon=5\nmetrics=["total_reward"]\ntrajectories=0\n'
+    spec += 'grid={policy="round_robin"}\nproblems.p={family="table",rows=[[0.0,0.6,1.0],[0.3,0.4,0.5]]}\n'
+    (tmp_path / "spec.toml").write_text(spec)
+    options = [str(tmp_path / "spec.toml"), "--out", str(out)] if command == "sweep" else [str(out)]
+    assert cli.main([command, *options]) == 2
+    sentence = (
+        "the directory was written by another version of jaxband (schema 2; this one has 3): use that version, or"
+    )
+    assert sentence in capsys.readouterr().err
+    assert (out / "spec.json").read_text() == OLD_SPEC and unit_files(out) == ["0.unit"]
+    assert not (out / "rejected").exists()
+
+
 def test_the_second_of_two_sweeps_says_who_has_the_directory(tmp_path, whole):
     def engine(units):
-        with pytest.raises(sweep.Busy, match=f"being written by process {os.getpid()} on "):
+        with pytest.raises(sweep.DirectoryBusyError, match=f"being written by process {os.getpid()} on "):
             run(tmp_path)
         return pretend(units)
 
@@ -229,7 +258,7 @@ def test_the_second_of_two_sweeps_says_who_has_the_directory(tmp_path, whole):
 
 def test_a_directory_with_other_things_in_it_is_left_alone(tmp_path):
     (tmp_path / "thesis.tex").write_text("important")
-    with pytest.raises(sweep.SpecError, match=r"holds no sweep but 'thesis.tex'"):
+    with pytest.raises(sweep.SpecError, match=r"is not a sweep directory \(it contains 'thesis.tex'\)"):
         run(tmp_path)
     assert os.listdir(tmp_path) == ["thesis.tex"]
     with pytest.raises(sweep.SpecError, match=r"it has no spec.json"):

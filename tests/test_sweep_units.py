@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from sweep_tools import measured, small_spec
 
-from jaxband.sweep import CorruptUnit, units
+from jaxband.sweep import CorruptUnitError
+from jaxband.sweep.storage import units
 
 
 def packed(unit):
@@ -70,7 +71,7 @@ def test_2000_corrupted_files_are_all_refused_with_one_exception():
             case 4:
                 damaged += rng.bytes(rng.integers(1, 20))
         assert damaged != content
-        with pytest.raises(CorruptUnit):
+        with pytest.raises(CorruptUnitError):
             units.unpack(name, bytes(damaged))
 
 
@@ -80,14 +81,14 @@ def test_every_single_bit_counts(byte):
     for position in range(len(content)):
         damaged = bytearray(content)
         damaged[position] ^= 1 << byte
-        with pytest.raises(CorruptUnit):
+        with pytest.raises(CorruptUnitError):
             units.unpack(name, bytes(damaged))
 
 
 @pytest.mark.parametrize("body", [b"", b"[]\n", b"{}\n", b"null\n", b"\xff\n", b'{"schema":2}\n', b"[" * 100_000])
 def test_well_signed_nonsense_is_refused(body):
     sha256 = hashlib.sha256(body).hexdigest()
-    with pytest.raises(CorruptUnit):
+    with pytest.raises(CorruptUnitError):
         units.unpack(sha256 + units.SUFFIX, units.MAGIC + sha256.encode() + b"\n" + body)
 
 

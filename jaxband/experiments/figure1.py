@@ -6,11 +6,11 @@ import jax
 import numpy as np
 
 from jaxband import checks, planners, plots, recovery
-from jaxband.environment import step
 from jaxband.experiments import paper
-from jaxband.experiments.report import Report
+from jaxband.experiments.output import Report
 from jaxband.kernels import SquaredExponential
 from jaxband.plots import Node
+from jaxband.problem import next_z
 
 LENGTHSCALE = 5.0
 DEPTH = 2
@@ -19,7 +19,7 @@ RESTS = (3, 9, 17)  # Z_t of the three arms
 
 def run(seed: int, announce: Callable[[str], None]) -> Report:
     """Three curves, and what all plans of two plays earn from the rests Z_t on."""
-    seed = checks.whole_number("seed", seed, 0, 2**32 - 1, remedy="JAX would take it modulo 2³²")
+    seed = checks.integer("seed", seed, 0, 2**32 - 1, remedy="JAX would take it modulo 2³²")
     announce("recovery functions and a tree")
     curves = recovery.gp(jax.random.key(seed), SquaredExponential(LENGTHSCALE), len(RESTS), paper.Z_MAX)
     root = _grow(np.asarray(curves), RESTS, DEPTH)
@@ -61,7 +61,7 @@ def _grow(curves: np.ndarray, rests: tuple[int, ...], depth: int, arm: int | Non
     """The tree of all plays in the next `depth` rounds."""
     children = []
     for j in range(len(rests)) if depth else ():
-        later = tuple(step(np.array(rests, np.int32), j, curves.shape[1] - 1).tolist())
+        later = tuple(next_z(np.array(rests, np.int32), j, curves.shape[1] - 1).tolist())
         children.append(_grow(curves, later, depth - 1, j, float(curves[j, rests[j]])))
     return Node(rests, arm, reward, children)
 

@@ -10,11 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxband import planners, plots, policies, recovery
-from jaxband.environment import Problem
 from jaxband.experiments import paper
-from jaxband.experiments.report import Report
+from jaxband.experiments.output import Report
 from jaxband.kernels import SquaredExponential
-from jaxband.monte_carlo import Result, monte_carlo
+from jaxband.problem import Problem
+from jaxband.simulation.monte_carlo import Result, monte_carlo
 
 LENGTHSCALE = 4.0
 
@@ -88,7 +88,7 @@ def _run_setting(setting: Setting, replications: int, seed: int, full: bool, ann
         return monte_carlo(policy, problem, **options, lookahead=1, watch=watch)
 
     budgets = setting.all_budgets if full else setting.budgets
-    watch = ("depth", "nodes", "certified")
+    watch = ("tree_depth", "nodes", "certified")
     found = {n: play(planners.optimistic(setting.depth, n, bound="paper"), watch) for n in budgets}
     return Curve(setting, found, exact=play(planners.subset(setting.depth)))
 
@@ -105,7 +105,7 @@ def _as_json(curve: Curve) -> dict:
                 "standard_error": reward.standard_error,
                 "lost_to_exact": float(lost.mean()),
                 "lost_standard_error": _standard_error(lost),
-                "depth": float(result.watched["depth"].mean()),
+                "depth": float(result.watched["tree_depth"].mean()),
                 "nodes": float(result.watched["nodes"].mean()),
                 "certified": float(result.watched["certified"].mean()),
             }
@@ -138,12 +138,12 @@ def _claims(curves: Sequence[Curve]) -> list[dict]:
     """What the paper says Figure 3 shows, and whether it does here."""
     small, many_arms, deep = curves
     after = [n for n in small.results if n >= 500]
-    depths = [float(small.results[n].watched["depth"].mean()) for n in after]
+    depths = [float(small.results[n].watched["tree_depth"].mean()) for n in after]
     lost = {n: small.results[after[-1]].total_reward - small.results[n].total_reward for n in after[:-1]}
     plateau = max(abs(float(d.mean())) for d in lost.values())
     found = many_arms.results[5000]
     missed = many_arms.exact.total_reward - found.total_reward
-    deep_depths = {n: float(result.watched["depth"].mean()) for n, result in deep.results.items()}
+    deep_depths = {n: float(result.watched["tree_depth"].mean()) for n, result in deep.results.items()}
     largest = max(deep_depths)
     rewards = [float(result.total_reward.mean()) for result in deep.results.values()]
     return [
@@ -154,10 +154,10 @@ def _claims(curves: Sequence[Curve]) -> list[dict]:
         },
         {
             "claim": "K=30, d=4: plans are optimal after about 5,000 of 810,000 policies (0.6 %, printed as 0.1 %)",
-            "measured": f"d_N = {float(found.watched['depth'].mean()):.3f}, "
+            "measured": f"d_N = {float(found.watched['tree_depth'].mean()):.3f}, "
             f"{float(found.watched['certified'].mean()):.1%} of plans certified, "
             f"{float(missed.mean()):.2f} ± {_standard_error(missed):.2f} lost to exact plans",
-            "holds": float(found.watched["depth"].mean()) >= 3.95
+            "holds": float(found.watched["tree_depth"].mean()) >= 3.95
             and abs(float(missed.mean())) <= 0.01 * float(many_arms.exact.total_reward.mean()),
         },
         {
@@ -182,7 +182,7 @@ def _lines(curve: Curve) -> dict:
         "reward": [float(result.total_reward.mean()) for result in results],
         "error": [_standard_error(curve.exact.total_reward - result.total_reward) for result in results],
         "exact": curve.exact.summary()["total_reward"].mean,
-        "depth": [float(result.watched["depth"].mean()) for result in results],
+        "depth": [float(result.watched["tree_depth"].mean()) for result in results],
         "deepest": curve.setting.depth,
     }
 

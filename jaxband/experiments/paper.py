@@ -53,4 +53,4 @@ def curves(setting: str) -> Array:
 
 @functools.cache
 def _theta() -> dict:
-    return json.loads(importlib.resources.files("jaxband").joinpath("data/theta.json").read_text())
+    return json.loads(importlib.resources.files("jaxband").joinpath("experiments/theta.json").read_text())

@@ -15,14 +15,14 @@ from jax import Array
 from jax.tree_util import Partial
 
 from jaxband import checks, planners, plots, policies, posterior
-from jaxband.aggregate import Summary, summarise
 from jaxband.base import Policy
-from jaxband.environment import Problem
 from jaxband.experiments import paper
+from jaxband.experiments.output import Report
 from jaxband.experiments.protocols import PROTOCOLS
-from jaxband.experiments.report import Report
 from jaxband.kernels import SquaredExponential
-from jaxband.simulate import Run, simulate
+from jaxband.problem import Problem
+from jaxband.simulation.rollout import Run, simulate
+from jaxband.simulation.summaries import Summary, summarize
 
 
 class Case(NamedTuple):
@@ -53,8 +53,8 @@ def run(
     experiment: str, replications: int, seed: int, announce: Callable[[str], None], protocol: str | None = None
 ) -> Report:
     """The cases of `experiment`, as-written if no protocol is named; `announce` is told each before it runs."""
-    replications = checks.whole_number("replications", replications, minimum=1)
-    seed = checks.whole_number("seed", seed, 0, 2**32 - 1, remedy="JAX would take it modulo 2³²")
+    replications = checks.integer("replications", replications, minimum=1)
+    seed = checks.integer("seed", seed, 0, 2**32 - 1, remedy="JAX would take it modulo 2³²")
     protocol = protocol or "as-written"
     cells = {}
     for case in CASES[experiment]:
@@ -101,7 +101,7 @@ def _policy(case: Case, protocol: str) -> Policy:
     shape = (kernel, paper.NUM_ARMS, paper.Z_MAX, paper.NOISE)
     if case.policy == "RGP-UCB":
         return policies.rgp_ucb(*shape, planner=planner, **options["rgp_ucb"])
-    predictive = {} if case.depth == 1 else {"noisy_variance": False}  # both protocols draw whole curves for d > 1
+    predictive = {} if case.depth == 1 else {"predictive_variance": False}  # both protocols draw whole curves for d > 1
     return policies.rgp_ts(*shape, planner=planner, **options["rgp_ts"] | predictive)
 
 
@@ -120,12 +120,12 @@ def _replicate(policy: Policy, problem: Problem, key: Array, replications: Array
 
 def _measure(run: Run) -> dict[str, Array]:
     """What the paper's claims are about, of one run."""
-    plays = run.state.counts.astype(run.curves.dtype)  # [K, G]
+    plays = run.state.posterior.counts.astype(run.curves.dtype)  # [K, G]
     share, of_arm = plays / jnp.sum(plays), jnp.sum(plays, axis=1)
     best, worst = jnp.max(run.curves, axis=1, keepdims=True), jnp.min(run.curves, axis=1, keepdims=True)
     below = (best - run.curves) / (best - worst)
     peak, good = ((below <= limit).astype(plays.dtype) for limit in (PEAK, GOOD))  # 1 there, 0 elsewhere
-    squares = (run.state.mean - run.curves) ** 2
+    squares = (run.state.posterior.mean - run.curves) ** 2
 
     def at_random(places):
         return jnp.sum(jnp.sum(share, axis=1) * jnp.mean(places, axis=1))
@@ -140,12 +140,12 @@ def _measure(run: Run) -> dict[str, Array]:
         "upper_half_of_arms": jnp.mean(jnp.sum(plays * good, axis=1) / jnp.maximum(of_arm, 1.0)),
         "error_where_played": jnp.sqrt(jnp.sum(share * squares)),
         "error_everywhere": jnp.sqrt(jnp.mean(squares)),
-        "within_2_sd": jnp.mean((squares <= 4.0 * run.state.variance).astype(plays.dtype)),
+        "within_2_sd": jnp.mean((squares <= 4.0 * run.state.posterior.variance).astype(plays.dtype)),
     }
 
 
 def _as_json(case: Case, cell: Cell) -> dict:
-    summaries = {name: summarise(values) for name, values in cell.measured.items()}
+    summaries = {name: summarize(values) for name, values in cell.measured.items()}
     return {
         **case._asdict(),
         "name": case.name,
@@ -222,7 +222,7 @@ def _claim(cells, claim: str, pairs: dict[str, tuple[Case, Case]], measure: str,
 
 def _difference(one: Cell, other: Cell, name: str) -> Summary:
     """Replication by replication, which have the same random numbers."""
-    return summarise(one.measured[name].astype(np.float64) - other.measured[name])
+    return summarize(one.measured[name].astype(np.float64) - other.measured[name])
 
 
 def _positive(difference: Summary) -> bool:
@@ -251,6 +251,6 @@ def _panels(run: Run) -> list[plots.Panel]:
     return [
         plots.Panel(mean, deviation, truth, rests[run.arms == arm], run.rewards[run.arms == arm])
         for arm, (mean, deviation, truth) in enumerate(
-            zip(run.state.mean, np.sqrt(run.state.variance), run.curves, strict=True)
+            zip(run.state.posterior.mean, np.sqrt(run.state.posterior.variance), run.curves, strict=True)
         )
     ]

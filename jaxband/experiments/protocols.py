@@ -15,7 +15,7 @@ def as_written(num_arms: int) -> dict[str, dict]:
 
 def published(num_arms: int) -> dict[str, dict]:
     """What made the printed tables (depth 1): every arm played once first, predictive variances, a smaller α_t."""
-    both = {"noisy_variance": True, "warm_up": num_arms}
+    both = {"predictive_variance": True, "warm_up": num_arms}
     return {
         "rgp_ucb": both | {"alpha": confidence.published},
         "rgp_ts": both,

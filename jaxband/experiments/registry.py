@@ -4,9 +4,9 @@ import functools
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxband.experiments import figure1, figure3, posteriors, rewards
+from jaxband.experiments import figure1, figure3, parametric_curves, posteriors
+from jaxband.experiments.output import Report
 from jaxband.experiments.protocols import PROTOCOLS
-from jaxband.experiments.report import Report
 
 
 class Experiment(NamedTuple):
@@ -28,8 +28,10 @@ _TABLES = _replications(500) | _protocol("published, as-written beside")
 _POSTERIORS = _replications(200) | _protocol("as-written")
 
 EXPERIMENTS = {
-    "table1": Experiment("total reward, l = 5 (Table 1)", functools.partial(rewards.run, "table1"), _TABLES),
-    "lengthscales": Experiment("the same for l = 2.5 and 7.5", functools.partial(rewards.run, "lengthscales"), _TABLES),
+    "table1": Experiment("total reward, l = 5 (Table 1)", functools.partial(parametric_curves.run, "table1"), _TABLES),
+    "lengthscales": Experiment(
+        "the same for l = 2.5 and 7.5", functools.partial(parametric_curves.run, "lengthscales"), _TABLES
+    ),
     "figure1": Experiment("recovery functions and a lookahead tree (Figure 1)", figure1.run, {}),
     "figure2": Experiment(
         "posteriors of 1RGP-UCB and 3RGP-UCB after one run, l = 2 (Figure 2)",
@@ -43,7 +45,7 @@ EXPERIMENTS = {
     ),
     "figure4": Experiment(
         "cumulative regret of all four policies, l = 5, 2.5 and 7.5 (Figure 4)",
-        functools.partial(rewards.run, "figure4"),
+        functools.partial(parametric_curves.run, "figure4"),
         _TABLES,
     ),
     "appendix": Experiment(

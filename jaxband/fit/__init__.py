@@ -1,19 +1,19 @@
 """Kernels learned from data: the evidence of a kernel, the kernel of largest evidence, and a choice among kernels."""
 
-from jaxband.fit.compare import Comparison, Row, compare, flat_p_value
-from jaxband.fit.evidence import Data, log_marginal_likelihood, summarise
-from jaxband.fit.maximise import Fit, StandardErrors, fit_data, fit_kernel
+from jaxband.fit.evidence import PlayStatistics, log_marginal_likelihood, sufficient_statistics
+from jaxband.fit.optimize import Fit, StandardErrors, fit_kernel, fit_statistics
+from jaxband.fit.ranking import Comparison, KernelScore, compare, no_recovery_p_value
 
 __all__ = [
     "Comparison",
-    "Data",
     "Fit",
-    "Row",
+    "KernelScore",
+    "PlayStatistics",
     "StandardErrors",
     "compare",
-    "fit_data",
     "fit_kernel",
-    "flat_p_value",
+    "fit_statistics",
     "log_marginal_likelihood",
-    "summarise",
+    "no_recovery_p_value",
+    "sufficient_statistics",
 ]

@@ -16,11 +16,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks, linalg
-from jaxband.kernels.base import Kernel, as_kernel, gram_at
+from jaxband import checks
+from jaxband._compiled import linalg
+from jaxband.kernels.base import Kernel, as_kernel
+from jaxband.kernels.gram_matrices import gram_at
 
 
-class Data(NamedTuple):
+class PlayStatistics(NamedTuple):
     """All that the rewards of N plays say about curves and noise."""
 
     counts: Array  # [K, G]; how often each arm was played at each rest
@@ -28,14 +30,16 @@ class Data(NamedTuple):
     squares: Array  # [K, G]; the sum of their squared distances from their own average; 0 will do for a known noise
 
 
-def summarise(arm: Array, z: Array, reward: Array, num_arms: int, z_max: int | Sequence[int]) -> Data:
+def sufficient_statistics(
+    arm: Array, z: Array, reward: Array, num_arms: int, z_max: int | Sequence[int]
+) -> PlayStatistics:
     """The data of N plays, [N] each, in float64 on the host. With one `z_max` per arm, longer rests count as that.
 
-    >>> data = summarise([0, 0, 1], [2, 2, 0], [1.0, 3.0, 5.0], num_arms=2, z_max=2)
+    >>> data = sufficient_statistics([0, 0, 1], [2, 2, 0], [1.0, 3.0, 5.0], num_arms=2, z_max=2)
     >>> data.sums.tolist(), data.squares.tolist()
     ([[0.0, 0.0, 4.0], [5.0, 0.0, 0.0]], [[0.0, 0.0, 2.0], [0.0, 0.0, 0.0]])
     """
-    num_arms = checks.whole_number("num_arms", num_arms, minimum=1)
+    num_arms = checks.integer("num_arms", num_arms, minimum=1)
     limits = _limits(z_max, num_arms)
     num_points = max(limits) + 1
     arm, z, reward = (np.asarray(values) for values in (arm, z, reward))
@@ -48,16 +52,18 @@ def summarise(arm: Array, z: Array, reward: Array, num_arms: int, z_max: int | S
     checks.indices("z", z, num_points, "the grid; rests beyond z_max count as z_max")
     checks.finite("reward", reward)
     cell = np.ravel_multi_index((arm, np.minimum(z, limits[arm])), (num_arms, num_points))
-    return Data(*(table.reshape(num_arms, num_points) for table in _tables(cell, reward, num_arms * num_points)))
+    return PlayStatistics(
+        *(table.reshape(num_arms, num_points) for table in _tables(cell, reward, num_arms * num_points))
+    )
 
 
-def log_marginal_likelihood(kernel: Kernel | Sequence[Kernel], data: Data, noise: Array) -> Array:
+def log_marginal_likelihood(kernel: Kernel | Sequence[Kernel], data: PlayStatistics, noise: Array) -> Array:
     """ln p(all rewards) if the arms' curves are independent draws of GP(0, kernel); a scalar of the default precision.
 
     One kernel for all arms or one per arm, one `noise` σ or one per arm. Pure: batch it with `vmap`, compile it,
     differentiate it twice in the hyperparameters and the noise.
 
-    >>> data = summarise([0], [0], [0.0], num_arms=1, z_max=0)
+    >>> data = sufficient_statistics([0], [0], [0.0], num_arms=1, z_max=0)
     >>> from jaxband.kernels import Constant
     >>> round(float(log_marginal_likelihood(Constant(0.75), data, noise=0.5)), 4)  # the density of N(0, 1) at 0
     -0.9189
@@ -76,7 +82,7 @@ def log_marginal_likelihood(kernel: Kernel | Sequence[Kernel], data: Data, noise
 
 
 @jax.jit
-def _of_all_arms(kernel: Kernel | list[Kernel], data: Data, noise: Array) -> Array:
+def _of_all_arms(kernel: Kernel | list[Kernel], data: PlayStatistics, noise: Array) -> Array:
     counts, sums, squares = (jnp.asarray(table, dtype=float) for table in data)
     num_arms, num_points = counts.shape
     noise = jnp.broadcast_to(jnp.asarray(noise, dtype=float), (num_arms,))
@@ -99,7 +105,7 @@ def _of_one_arm(gram: Array, counts: Array, sums: Array, squares: Array, noise: 
     return -0.5 * (log_determinant + explained + unexplained)
 
 
-def check_data(data: Data) -> None:
+def check_data(data: PlayStatistics) -> None:
     """Tables of one shape, finite, counts and squares not negative."""
     checks.shape("data.counts", data.counts, (None, None), "[K, G]")
     for name in ("sums", "squares"):
@@ -115,7 +121,7 @@ def _limits(z_max, num_arms: int) -> np.ndarray:
         checks.shape("z_max", z_max, (num_arms,), "[K], one per arm")
     else:
         z_max = [z_max] * num_arms
-    return np.array([checks.whole_number("z_max", limit, minimum=0) for limit in z_max])
+    return np.array([checks.integer("z_max", limit, minimum=0) for limit in z_max])
 
 
 def _tables(cell: np.ndarray, reward: np.ndarray, size: int) -> tuple[np.ndarray, ...]:

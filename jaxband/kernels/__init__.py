@@ -1,6 +1,7 @@
 """Covariance functions of recovery curves. A new one is one file with one `record` and one line here."""
 
-from jaxband.kernels.base import Constant, Kernel, Product, Stretched, Sum, gram
+from jaxband.kernels.base import Constant, Kernel, Product, Stretched, Sum
+from jaxband.kernels.gram_matrices import gram
 from jaxband.kernels.linear import Linear
 from jaxband.kernels.matern import Matern
 from jaxband.kernels.periodic import Periodic

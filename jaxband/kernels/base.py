@@ -1,12 +1,12 @@
 """Covariance functions as immutable pytrees, evaluated on one pair of points; `+` and `*` nest and never flatten."""
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
 from jaxband import checks
-from jaxband.base import record
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register, register_type
 
 
 class Kernel:
@@ -30,7 +30,11 @@ class Kernel:
         return Product(as_kernel(other), self)
 
 
-@record()
+register_type("kernel", Kernel)
+
+
+@register("kernel", name="constant", label="constant")
+@pytree_dataclass()
 class Constant(Kernel):
     """k(x, y) = variance: the same unknown value at every rest, that is no recovery at all."""
 
@@ -43,7 +47,7 @@ class Constant(Kernel):
         return self.variance + 0.0 * (x * y)
 
 
-@record()
+@pytree_dataclass()
 class Sum(Kernel):
     """k(x, y) = left(x, y) + right(x, y): the curve is the sum of two independent ones."""
 
@@ -54,7 +58,7 @@ class Sum(Kernel):
         return self.left(x, y) + self.right(x, y)
 
 
-@record()
+@pytree_dataclass()
 class Product(Kernel):
     """k(x, y) = left(x, y) · right(x, y)."""
 
@@ -65,7 +69,7 @@ class Product(Kernel):
         return self.left(x, y) * self.right(x, y)
 
 
-@record()
+@pytree_dataclass()
 class Stretched(Kernel):
     """k(x / factor, y / factor): the same curves, `factor` times as slow."""
 
@@ -86,33 +90,6 @@ def as_kernel(value) -> Kernel:
     if isinstance(value, jax.Array) or (np.ndim(value) == 0 and isinstance(value, (int, float, np.number))):
         return Constant(value)
     raise TypeError(f"kernel must be a jaxband.kernels.Kernel or a number, got {value!r}")
-
-
-def gram(kernel: Kernel, z_max: int) -> Array:
-    """The covariance of a curve on the grid {0..z_max}, [G, G].
-
-    >>> gram(Constant(2.0), z_max=1).tolist()
-    [[2.0, 2.0], [2.0, 2.0]]
-    """
-    z_max = checks.whole_number("z_max", z_max, minimum=0)
-    return gram_at(as_kernel(kernel), jnp.arange(z_max + 1, dtype=float))
-
-
-@jax.jit
-def gram_at(kernel: Kernel, x: Array) -> Array:
-    """k(x_a, x_b) for all pairs of points in x, [n, n]."""
-    return jax.vmap(lambda a: jax.vmap(lambda b: kernel(a, b))(x))(x)
-
-
-def exact_gram(kernel: Kernel, x: np.ndarray) -> np.ndarray:
-    """The same in float64 on the host, whatever JAX's default precision. The hyperparameters must be concrete."""
-    cpu = jax.local_devices(backend="cpu")[0]
-    with jax.ensure_compile_time_eval(), jax.enable_x64(True), jax.default_device(cpu):
-        kernel = jax.tree.map(lambda leaf: np.asarray(leaf, np.float64), kernel)
-        matrix = np.asarray(gram_at(kernel, np.asarray(x, np.float64)))
-    if not np.isfinite(matrix).all():
-        raise ValueError(f"kernel must be finite on the grid, got {matrix[~np.isfinite(matrix)][0]} from {kernel!r}")
-    return matrix
 
 
 def is_traced(kernel: Kernel) -> bool:

@@ -1,11 +1,13 @@
 """k(x, y) = variance · (x − offset)(y − offset): straight lines through zero at `offset`."""
 
 from jaxband import checks
-from jaxband.base import record
 from jaxband.kernels.base import Kernel
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register
 
 
-@record()
+@register("kernel", name="linear", label="linear", example={"variance": 0.02}, words={"offset": ("offset", "rounds")})
+@pytree_dataclass()
 class Linear(Kernel):
     """Lines of random slope. The prior variance at z is variance · (z − offset)²: scale it to your rewards.
 

@@ -3,14 +3,22 @@
 import jax.numpy as jnp
 
 from jaxband import checks
-from jaxband.base import record
 from jaxband.kernels.base import Kernel
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register
 
 # With s = √(2ν) |x − y| / lengthscale, k = variance · polynomial(s) · e^(−s).
 POLYNOMIALS = {0.5: lambda s: 1.0 + 0.0 * s, 1.5: lambda s: 1.0 + s, 2.5: lambda s: 1.0 + s + s**2 / 3.0}
 
 
-@record("nu")
+@register(
+    "kernel",
+    name="matern",
+    label="Matérn",
+    example={"nu": 1.5, "lengthscale": 2.0},
+    words={"nu": ("ν", ""), "lengthscale": ("lengthscale", "rounds")},
+)
+@pytree_dataclass(static=("nu",))
 class Matern(Kernel):
     """Curves rougher than a squared exponential's.
 

@@ -3,11 +3,19 @@
 import jax.numpy as jnp
 
 from jaxband import checks
-from jaxband.base import record
 from jaxband.kernels.base import Kernel
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register
 
 
-@record()
+@register(
+    "kernel",
+    name="periodic",
+    label="periodic",
+    example={"period": 5.0, "lengthscale": 1.0},
+    words={"period": ("period", "rounds"), "lengthscale": ("lengthscale", "rounds")},
+)
+@pytree_dataclass()
 class Periodic(Kernel):
     """Wants that come back: the same weekday, the same season.
 

@@ -3,11 +3,19 @@
 import jax.numpy as jnp
 
 from jaxband import checks
-from jaxband.base import record
 from jaxband.kernels.base import Kernel
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register
 
 
-@record()
+@register(
+    "kernel",
+    name="squared_exponential",
+    label="squared exponential",
+    example={"lengthscale": 2.0},
+    words={"lengthscale": ("lengthscale", "rounds")},
+)
+@pytree_dataclass()
 class SquaredExponential(Kernel):
     """Smooth curves that change over about `lengthscale` rounds of rest.
 

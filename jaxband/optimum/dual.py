@@ -47,34 +47,34 @@ def dual_bound(curves: Array) -> DualBound:
 
     search = jax.lax.while_loop(unfinished, lambda s: _narrowed(curves, s, _next_price(s, slack)), _around(curves))
     left, right = search.left, search.right
-    return at_price(curves, jnp.where(left.value < right.value - slack, left.price, right.price))
+    return bound_at_price(curves, jnp.where(left.value < right.value - slack, left.price, right.price))
 
 
-def track(curves: Array, price: Array, *, steps: int = 4, reach: float = 0.03) -> DualBound:
+def dual_bound_from(curves: Array, price: Array, *, steps: int = 4, reach: float = 0.03) -> DualBound:
     """Nearly the dual bound after `steps` looks at the curves, from a price that was best for similar ones.
 
     A bound like any other, but for its price not quite the least. The first look is at `price`, the second a share
     `reach` of the curves' range further on, the next three times as far, until the best price is enclosed; from then
     on the bracket is narrowed. For loops in which curves change little from round to round.
 
-    >>> bound = track([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]], price=0.25)
+    >>> bound = dual_bound_from([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]], price=0.25)
     >>> round(bound.average.item(), 2)
     0.65
     """
     curves = _checked(curves)
     checks.scalar("price", price)
     checks.finite("price", price)
-    steps = checks.whole_number("steps", steps, minimum=1)
+    steps = checks.integer("steps", steps, minimum=1)
     search = outer = _around(curves)
     stride = reach * (jnp.max(curves) - jnp.min(curves))
     price = jnp.clip(jnp.asarray(price, curves.dtype), outer.left.price + stride, outer.right.price - stride)
     for step in range(steps - 1):
         search = _narrowed(curves, search, price)
         price = _price_onward(search, outer, 3.0**step * stride)
-    return at_price(curves, price)
+    return bound_at_price(curves, price)
 
 
-def at_price(curves: Array, price: Array) -> DualBound:
+def bound_at_price(curves: Array, price: Array) -> DualBound:
     """The upper bound that a given price proves, with its gains and relative values.
 
     h_j is what the rests of arm j are worth to one who plays it at that price as well as possible for ever:
@@ -83,7 +83,7 @@ def at_price(curves: Array, price: Array) -> DualBound:
 
     so that h_j(z) = max_{y≥z} f_j(y) − λ − (y − z + 1) g_j, and 0 for an arm without gain: it need not be played.
 
-    >>> at_price([[0.0, 1.0, 1.0], [0.5, 0.5, 0.5]], price=0.5).relative_values.tolist()
+    >>> bound_at_price([[0.0, 1.0, 1.0], [0.5, 0.5, 0.5]], price=0.5).relative_values.tolist()
     [[0.0, 0.25, 0.25], [0.0, 0.0, 0.0]]
     """
     curves = _checked(curves)
@@ -96,22 +96,22 @@ def at_price(curves: Array, price: Array) -> DualBound:
     return DualBound(price + jnp.sum(gains), price, gains, relative_values)
 
 
-def end_values(curves: Array, price: Array, *, width: float = 0.015, looks: int = 5) -> Array:
+def terminal_values(curves: Array, price: Array, *, width: float = 0.015, looks: int = 5) -> Array:
     """What rests are worth to a planner after its window, [K, G]: relative values averaged over prices near `price`.
 
     At the best price itself some arms are indifferent between two periods, and a planner that goes by their relative
     values cannot tell when to play them. The mean over prices within a share `width` of the curves' range can.
 
     >>> curves = jnp.asarray([[0.0, 0.9, 1.0], [0.3, 0.4, 0.4]])
-    >>> end_values(curves, dual_bound(curves).price).shape
+    >>> terminal_values(curves, dual_bound(curves).price).shape
     (2, 3)
     """
     reach = width * (jnp.max(curves) - jnp.min(curves))
     prices = price + reach * jnp.asarray(np.linspace(-1.0, 1.0, looks), curves.dtype)
-    return jnp.mean(jax.vmap(lambda p: at_price(curves, p).relative_values)(prices), axis=0)
+    return jnp.mean(jax.vmap(lambda p: bound_at_price(curves, p).relative_values)(prices), axis=0)
 
 
-def certificate(bound: DualBound, z_init: Array, horizon: Array) -> Array:
+def total_reward_bound(bound: DualBound, z_init: Array, horizon: Array) -> Array:
     """The total expected reward that no policy exceeds over `horizon` rounds from rests z_init [K].
 
         T·D + Σ_j max(h_j(z_init), 0)
@@ -121,7 +121,7 @@ def certificate(bound: DualBound, z_init: Array, horizon: Array) -> Array:
     `horizon` times a sum of K gains: in float32 about 10⁻⁶ of the largest |curve| per round.
 
     >>> bound = dual_bound([[0.0, 1.0, 1.0], [0.3, 0.3, 0.3]])
-    >>> round(certificate(bound, z_init=[2, 0], horizon=100).item(), 2)
+    >>> round(total_reward_bound(bound, z_init=[2, 0], horizon=100).item(), 2)
     65.35
     """
     return horizon * bound.average + head_start(bound, z_init)

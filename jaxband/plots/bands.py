@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxband.aggregate import Band
 from jaxband.plots.style import LINES, looks, panels, plain, save
+from jaxband.simulation.summaries import Band
 
 
 class Lines(NamedTuple):
@@ -28,7 +28,7 @@ def bands(shown: Sequence[Lines], ylabel: str, title: str, format: str = "png") 
     for axis, panel, mine in zip(axes, shown, labels, strict=True):
         look = everywhere if len(everywhere) <= LINES else looks(mine)
         for label, checkpoints, band in panel.lines:
-            rounds, mean, low, high = (np.append(0, x) for x in (checkpoints, band.mean, band.low, band.high))
+            rounds, mean, low, high = (np.append(0, x) for x in (checkpoints, band.mean, band.p05, band.p95))
             axis.fill_between(rounds, low, high, color=look[label]["color"], alpha=0.3 / len(mine), linewidth=0)
             for edge in (low, high):
                 axis.plot(rounds, edge, linewidth=0.6, alpha=0.7, **look[label])

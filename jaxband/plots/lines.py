@@ -15,7 +15,7 @@ def cumulative(panels: dict[str, Sequence[tuple[str, np.ndarray, object]]], ylab
         for colour, (label, checkpoints, band) in zip(COLOURS, lines, strict=False):
             rounds = np.concatenate([[0], checkpoints])
             axis.plot(rounds, _from_zero(band.mean), color=colour, label=label)
-            axis.fill_between(rounds, _from_zero(band.low), _from_zero(band.high), color=colour, alpha=0.2, linewidth=0)
+            axis.fill_between(rounds, _from_zero(band.p05), _from_zero(band.p95), color=colour, alpha=0.2, linewidth=0)
         axis.set(title=name, xlabel="round", ylabel=ylabel, xlim=(0, rounds[-1]))
         axis.grid(alpha=0.3)
         axis.legend(frameon=False, fontsize="small")

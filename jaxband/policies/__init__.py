@@ -1,17 +1,20 @@
-"""Policies: what to play next. A new one is one file that fulfils `base.Policy` and one line here."""
+"""Policies: what to play next. A new one is one file with a subclass of `base.Policy` and one line here."""
 
 from jaxband.policies import confidence
+from jaxband.policies._from_functions import from_functions
+from jaxband.policies._oracle import oracle
+from jaxband.policies._recommended import recommended
+from jaxband.policies._rgp_pointwise import rgp_pointwise
+from jaxband.policies._rgp_ts import rgp_ts
+from jaxband.policies._rgp_ucb import rgp_ucb
+from jaxband.policies._ucb_z import ucb_z
 from jaxband.policies.baselines import random, round_robin
-from jaxband.policies.oracle import oracle
-from jaxband.policies.recommended import recommended
-from jaxband.policies.rgp_pointwise import rgp_pointwise
-from jaxband.policies.rgp_ts import rgp_ts
-from jaxband.policies.rgp_ucb import rgp_ucb
-from jaxband.policies.rogue import rogue_ucb_tuned
-from jaxband.policies.ucb_z import ucb_z
+from jaxband.policies.rogue.policy import rogue_ucb_tuned
+from jaxband.policies.warm_up import with_warm_up
 
 __all__ = [
     "confidence",
+    "from_functions",
     "oracle",
     "random",
     "recommended",
@@ -21,4 +24,5 @@ __all__ = [
     "rogue_ucb_tuned",
     "round_robin",
     "ucb_z",
+    "with_warm_up",
 ]

@@ -6,14 +6,16 @@ states, and the one that produced its printed tables.
 """
 
 import math
+from typing import Protocol
 
 import jax.numpy as jnp
 from jax import Array
 
-from jaxband.base import record
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register, register_type
 
 
-@record()
+@pytree_dataclass()
 class Schedule:
     """α_t = √(2 (log_count + 2 ln(t + first_round))), with 0 for a negative logarithm."""
 
@@ -23,6 +25,12 @@ class Schedule:
     def __call__(self, t: Array) -> Array:
         log_rounds = jnp.log(jnp.asarray(t, dtype=float) + self.first_round)
         return jnp.sqrt(2.0 * jnp.maximum(self.log_count + 2.0 * log_rounds, 0.0))
+
+
+class ScheduleFactory(Protocol):
+    """What makes a schedule for K arms, G grid points and depth d."""
+
+    def __call__(self, num_arms: int, num_points: int, depth: int) -> Schedule: ...
 
 
 def as_written(num_arms: int, num_points: int, depth: int) -> Schedule:
@@ -42,3 +50,8 @@ def published(num_arms: int, num_points: int, depth: int) -> Schedule:
 
 def _schedule(log_count: float, first_round: int) -> Schedule:
     return Schedule(jnp.asarray(log_count, dtype=float), jnp.asarray(first_round, dtype=float))
+
+
+register_type("schedule", ScheduleFactory)
+register("schedule", lambda: as_written, name="as_written")
+register("schedule", lambda: published, name="published")

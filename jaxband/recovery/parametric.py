@@ -14,10 +14,11 @@ import numpy as np
 from jax import Array
 
 from jaxband import checks
+from jaxband.registry import register_type
 
 
 @dataclasses.dataclass(frozen=True)
-class Family:
+class ParametricFamily:
     """Curves that are known up to a few parameters."""
 
     value: Callable[[Array, Array], Array]  # f(θ, z) from θ [p] and one rest; differentiable in θ
@@ -29,7 +30,7 @@ class Family:
                 raise ValueError(f"bounds must be pairs (low, high) with low < high, got ({low}, {high})")
 
     @functools.cached_property
-    def height(self) -> int | None:
+    def amplitude_index(self) -> int | None:
         """The parameter that the curve is proportional to, if there is one; found by trying."""
         low, high = np.asarray(self.bounds, float).T
         places = low + np.random.default_rng(0).uniform(0.1, 0.9, (8, len(low))) * (high - low)
@@ -46,9 +47,12 @@ class Family:
         return jax.vmap(self.value, in_axes=(None, 0))(theta, jnp.arange(num_points, dtype=theta.dtype))
 
 
+register_type("family", ParametricFamily)
+
+
 def tabulate(value: Callable[[Array, Array], Array], theta: Array, z_max: int) -> Array:
     """value(theta[j], z) for every arm j and rest z, [K, G]."""
-    z_max = checks.whole_number("z_max", z_max, minimum=0)
+    z_max = checks.integer("z_max", z_max, minimum=0)
     theta = jnp.asarray(theta, dtype=float)
     checks.shape("theta", theta, (None, 3), "[K, 3]")
     checks.finite("theta", theta)

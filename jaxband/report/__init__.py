@@ -1,4 +1,4 @@
 """A sweep for people: `jaxband plot` draws it, `jaxband report` writes one page about it.
 
-Read in this order: names, figures, sessions, tables, page, commands.
+Read in this order: labels, figures, run_log, html, page, commands.
 """

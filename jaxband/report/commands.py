@@ -6,7 +6,7 @@
 import sys
 from pathlib import Path
 
-from jaxband import files
+from jaxband._runtime import atomic_files
 from jaxband.plots.style import FORMATS
 from jaxband.report import figures
 from jaxband.report.page import page
@@ -46,7 +46,7 @@ def _plot(arguments) -> int:
     for picture in drawn:
         for name in formats:
             path = out / f"{picture.name}.{name}"
-            files.write(path, picture.draw(format=name))
+            atomic_files.write_atomic(path, picture.draw(format=name))
             print(path)
     _say_what_is_not_there(found, heat)
     return _code(found)
@@ -55,7 +55,7 @@ def _plot(arguments) -> int:
 def _report(arguments) -> int:
     found = results.load(arguments.directory)
     out = arguments.out or arguments.directory / "report.html"
-    files.write(out, page(found, arguments.directory).encode())
+    atomic_files.write_atomic(out, page(found, arguments.directory).encode())
     print(out)
     return _code(found)
 
@@ -68,7 +68,7 @@ def _load(directory: Path) -> Results:
 
 
 def _say_what_is_not_there(found: Results, heat: tuple[str, str] | None) -> None:
-    if not found.frozen.trajectories:
+    if not found.manifest.trajectories:
         print("nothing over time: the spec has trajectories = 0", file=sys.stderr)
     if heat is None and figures.heat_axes(found) is None:
         print("no heat map: fewer than two settings vary", file=sys.stderr)

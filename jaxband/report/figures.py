@@ -7,13 +7,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxband import plots
+from jaxband import plots, registry
 from jaxband.plots.style import LINES
-from jaxband.report import names
-from jaxband.sweep import paired, settings
+from jaxband.report import labels
+from jaxband.sweep import paired
 from jaxband.sweep.results import Results
+from jaxband.sweep.spec import settings
 
-SHOWN = ("total_reward", "instantaneous_regret")  # unless other metrics are asked for
+SHOWN = ("expected_reward", "bound_gap")  # unless other metrics are asked for
 PANELS = 9  # of one picture; more make another
 ALL_PAIRS = 15  # of one panel; where there are more, every policy is compared with the best
 LEVEL = 0.05  # of Holm's corrected p-values
@@ -42,11 +43,11 @@ def pictures(
 
 
 def chosen(results: Results, metrics: Iterable[str]) -> list[str]:
-    """The metrics that were asked for; by default reward and regret, or whatever there is."""
-    known = results.frozen.metrics
+    """The metrics that were asked for; by default reward and the gap to its bound, or whatever there is."""
+    known = results.manifest.metrics
     for metric in metrics:
         if metric not in known:
-            raise ValueError(settings.unknown("metric", metric, known))
+            raise ValueError(registry.unknown("metric", metric, known))
     return list(metrics) or [metric for metric in SHOWN if metric in known] or list(known[:1])
 
 
@@ -55,11 +56,11 @@ def over_time(results: Results, metric: str) -> list[Picture]:
     kept = [i for i, paths in enumerate(results.trajectories) if len(paths[metric])]
     if not kept:
         return []
-    labels = names.policies(results.cells)
+    policies = labels.policies(results.cells)
     panels = [
         plots.Lines(
             title,
-            [(labels[i], results.checkpoints(i), results.band(i, metric)) for i in places],
+            [(policies[i], results.checkpoints(i), results.band(i, metric)) for i in places],
             results.cells[places[0]].environment,
         )
         for title, places in _panels(results, kept)
@@ -67,7 +68,8 @@ def over_time(results: Results, metric: str) -> list[Picture]:
     counts = sorted({len(results.trajectories[i][metric]) for i in kept})
     many = f"{counts[0]}" if len(counts) == 1 else f"{counts[0]} to {counts[-1]}"
     about = f"Mean, and 5th to 95th percentile shaded, of the first {many} replications."
-    what = f"cumulative {names.METRICS[metric].removeprefix('total ')}"
+    about = f"{about} {labels.remark(metric)}".strip()
+    what = f"cumulative {labels.metric(metric).removeprefix('total ')}"
     return _pages(
         f"time-{metric}", f"{_capital(what)} over time", about, panels,
         lambda page, title: functools.partial(plots.bands, page, what, title),
@@ -76,7 +78,7 @@ def over_time(results: Results, metric: str) -> list[Picture]:
 
 def _panels(results: Results, places: list[int]) -> list[tuple[str, list[int]]]:
     """Cells of one environment together, but never more than can be told apart."""
-    titles, panels, kept = names.environments(results.cells), [], set(places)
+    titles, panels, kept = labels.environments(results.cells), [], set(places)
     for everyone in by_environment(results).values():
         group = [i for i in everyone if i in kept]
         for extra, few in _split(results, group, []) if group else ():
@@ -89,11 +91,11 @@ def _split(results: Results, places: list[int], extra: list[str]) -> list[tuple[
     if len(places) <= LINES:
         return [(extra, places)]
     ways = []
-    for name in (name for name in settings.SETTINGS if name not in settings.FOLLOWS):
+    for name in (n for n in settings.names_in(results.cells) if n not in settings.DEFAULT_FROM):
         groups = collections.defaultdict(list)
         for i in places:
             given = results.cells[i].settings.get(name)
-            groups[names.said(name, given) if given is not None else f"no {names.word(name)}"].append(i)
+            groups[labels.said(name, given) if given is not None else f"no {labels.word(name)}"].append(i)
         if len(groups) > 1:
             ways.append((max(map(len, groups.values())) > LINES, len(groups), len(ways), groups))
     if not ways:
@@ -119,7 +121,7 @@ def heat_axes(results: Results, wanted: tuple[str, str] | None = None) -> tuple[
     if wanted is not None:
         for name in wanted:
             if name not in axes:
-                raise ValueError(settings.unknown("setting that varies", name, axes) if axes else "no setting varies")
+                raise ValueError(registry.unknown("setting that varies", name, axes) if axes else "no setting varies")
         if wanted[0] == wanted[1]:
             raise ValueError(f"a heat map needs two different settings, got {wanted[0]!r} twice")
         return wanted
@@ -137,29 +139,29 @@ def heat_maps(results: Results, metric: str, wanted: tuple[str, str] | None = No
     axes = results.axes()
     others = [name for name in axes if name not in (x, y)]
     grids = {}
-    for cell, arrays in zip(results.cells, results.arrays, strict=True):
+    for cell, arrays in zip(results.cells, results.totals, strict=True):
         values = cell.settings
         if x not in values and y not in values:
             continue
         key = tuple((name, values[name]) for name in others if name in values)
-        grid = grids.setdefault(key, np.full((len(axes[y]), len(axes[x])), np.nan))
+        _, grid = grids.setdefault(repr(key), (key, np.full((len(axes[y]), len(axes[x])), np.nan)))
         rows, columns = (
             axes[name].index(values[name]) if name in values else slice(None) for name in (y, x)
         )  # a policy that does not use a setting is the same all along it
         grid[rows, columns] = arrays[metric].mean()
     panels = [
-        plots.Heat(", ".join(names.said(*pair) for pair in key) or results.frozen.name, grid, _scale(key))
-        for key, grid in grids.items()
+        plots.Heat(", ".join(labels.said(*pair) for pair in key) or results.manifest.name, grid, _scale(key))
+        for key, grid in grids.values()
     ]
-    ticks = [[names.value(name, given) for given in axes[name]] for name in (x, y)]
-    what = f"mean {names.METRICS[metric]}"
+    ticks = [[labels.value(name, given) for given in axes[name]] for name in (x, y)]
+    what = f"mean {labels.metric(metric)}"
     about = (
         "Panels of the same problem have the same colours. A policy that does not use a setting is constant along it."
     )
     return _pages(
-        f"heat-{metric}", f"{_capital(what)} by {names.word(x)} and {names.word(y)}", about, panels,
+        f"heat-{metric}", f"{_capital(what)} by {labels.word(x)} and {labels.word(y)}", about, panels,
         lambda page, title: functools.partial(
-            plots.heat, page, names.axis(x), names.axis(y), *ticks, value=what, title=title
+            plots.heat, page, labels.axis(x), labels.axis(y), *ticks, value=what, title=title
         ),
     )  # fmt: skip
 
@@ -176,20 +178,20 @@ def differences(results: Results, metric: str, against: str | None = None) -> li
     groups = {}
     for c in found:
         groups.setdefault(results.cells[c.first].environment, []).append(c)
-    labels, titles, panels = names.policies(results.cells), names.environments(results.cells), []
+    policies, titles, panels = labels.policies(results.cells), labels.environments(results.cells), []
     for group in groups.values():
         title, alike = titles[group[0].first], len({c.second for c in group}) == 1
         rows = [
             plots.Difference(
-                labels[c.first] if alike else f"{labels[c.first]} − {labels[c.second]}",
+                policies[c.first] if alike else f"{policies[c.first]} − {policies[c.second]}",
                 *(c.difference, c.low, c.high, c.p_holm < LEVEL),
             )
             for c in group
         ]
-        panels.append((f"{title}: … − {labels[group[0].second]}" if alike else title, rows))
+        panels.append((f"{title}: … − {policies[group[0].second]}" if alike else title, rows))
     about = f"{how} Mean and 95 % confidence interval; filled where p < {LEVEL:g} after Holm's correction."
-    what = f"difference in {names.METRICS[metric]}"
-    better = "negative" if metric in names.LOWER_IS_BETTER else "positive"
+    what = f"difference in {labels.metric(metric)}"
+    better = "negative" if labels.lower_is_better(metric) else "positive"
     return _pages(
         f"differences-{metric}", f"Paired {what}", about, panels,
         lambda page, title: functools.partial(plots.differences, page, f"{what} ({better}: first is better)", title),
@@ -198,18 +200,20 @@ def differences(results: Results, metric: str, against: str | None = None) -> li
 
 def comparisons(results: Results, metric: str, against: str | None = None) -> tuple[list[paired.Comparison], str]:
     """All pairs, those with policy `against`, or where there are too many those with the best; and which it is."""
-    values = [arrays[metric] for arrays in results.arrays]
+    values = [arrays[metric] for arrays in results.totals]
     known = sorted({cell.settings["policy"] for cell in results.cells})
     if against is not None and against not in known:
-        raise ValueError(settings.unknown("policy", against, known))
+        raise ValueError(registry.unknown("policy", against, known))
     groups = by_environment(results)
     most = max((len(group) for group in groups.values()), default=0)
     if against is not None or most * (most - 1) // 2 <= ALL_PAIRS:
         how = (
-            f"Against {names.value('policy', against)}." if against else "All pairs that met the same curves and noise."
+            f"Against {labels.value('policy', against)}."
+            if against
+            else "All pairs that met the same curves and noise."
         )
         return paired.compare(values, paired.pairs(results.cells, against)), how
-    sign = -1.0 if metric in names.LOWER_IS_BETTER else 1.0
+    sign = -1.0 if labels.lower_is_better(metric) else 1.0
     pairs = []
     for group in groups.values():
         best = max(group, key=lambda i: sign * values[i].mean())

@@ -7,35 +7,37 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from jaxband import aggregate
-from jaxband.report import figures, html, names, sessions
-from jaxband.report.sessions import VERSIONS, Session
-from jaxband.sweep import paired, settings
+from jaxband.report import figures, html, labels, run_log
+from jaxband.report.run_log import VERSIONS, Session
+from jaxband.simulation import summaries
+from jaxband.sweep import paired
 from jaxband.sweep.results import Results
+from jaxband.sweep.spec import settings
 
 MOST_PICTURES = 4  # of a kind; `jaxband plot` draws them all
 MOST_ROWS = 2000  # of a table; `jaxband collect` has them all
 MOST_REJECTED = 20
+LEADING = ("total_reward", "bound_gap")  # metrics that are shown; the others are folded
 STATISTICS = ("mean", "standard error", "5 %", "median", "95 %")
 
 
 def page(results: Results, directory: Path) -> str:
     """The HTML of a report."""
-    name = results.frozen.name
+    name = results.manifest.name
     sections = [html.heading(1, name), html.paragraph(_summary(results)), *_warnings(results)]
     if results.cells:
         sections += [*_totals(results), *_differences(results), *_pictures(results), *_common(results)]
-    sections += [*_timings(sessions.read(directory)), *_spec(results)]
+    sections += [*_timings(run_log.read(directory)), *_spec(results)]
     return html.document(f"{name}: a jaxband sweep", sections)
 
 
 def _summary(results: Results) -> str:
-    cells = results.frozen.cells
+    cells = results.manifest.cells
     policies = len({cell.settings["policy"] for cell in cells})
     worlds = len({cell.environment for cell in cells})
     return (
         f"{_counted(len(cells), 'cell')}: {_counted(policies, 'policy', 'policies')} in "
-        f"{_counted(worlds, 'environment')}, {_counted(results.frozen.replications, 'replication')} of each. "
+        f"{_counted(worlds, 'environment')}, {_counted(results.manifest.replications, 'replication')} of each. "
         f"Policies in the same environment met the same curves and the same noise, replication by replication."
     )
 
@@ -46,11 +48,11 @@ def _counted(number: int, one: str, many: str | None = None) -> str:
 
 def _warnings(results: Results) -> Iterator[str]:
     if results.missing:
-        share = results.missing / (len(results.frozen.cells) * results.frozen.replications)
+        share = results.missing / (len(results.manifest.cells) * results.manifest.replications)
         what = f"{_counted(results.missing, 'replication')} ({share:.1%}) are missing"
-        absent = len(results.frozen.cells) - len(results.cells)
+        absent = len(results.manifest.cells) - len(results.cells)
         more = f"; {_counted(absent, 'cell')} have no results yet" if absent else ""
-        yield html.paragraph(f"Incomplete: {what}{more}. Run the sweep again to go on.", "warn")
+        yield html.paragraph(f"Incomplete: {what}{more}. Run the sweep again to resume.", "warn")
     for _, reason in results.rejected[:MOST_REJECTED]:
         yield html.paragraph(f"Passed over: {reason}", "warn")
     if len(results.rejected) > MOST_REJECTED:
@@ -59,10 +61,11 @@ def _warnings(results: Results) -> Iterator[str]:
 
 def _common(results: Results) -> Iterator[str]:
     """What all cells have in common."""
-    cells = [cell.settings for cell in results.frozen.cells]
-    same = [n for n in settings.SETTINGS if n in cells[0] and len({repr(values.get(n)) for values in cells}) == 1]
+    cells = [cell.settings for cell in results.manifest.cells]
+    names = [n for n in settings.names_in(results.manifest.cells) if n in cells[0]]
+    same = [n for n in names if len({repr(values.get(n)) for values in cells}) == 1]
     yield html.heading(2, "In common")
-    yield html.definitions((names.axis(n), names.value(n, cells[0][n])) for n in same)
+    yield html.definitions((labels.axis(n), labels.value(n, cells[0][n])) for n in same)
 
 
 def _totals(results: Results) -> Iterator[str]:
@@ -72,31 +75,37 @@ def _totals(results: Results) -> Iterator[str]:
         "★ marks the best mean of an environment, and those that a paired test does not tell from it "
         f"(p ≥ {figures.LEVEL:g} after Holm's correction)."
     )
-    for number, metric in enumerate(results.frozen.metrics):
-        text = _totals_of(results, metric)
-        title = f"{names.METRICS[metric].capitalize()}"
-        yield html.heading(3, title) + "\n" + text if number == 0 else html.folded(title, text)
+    known = results.manifest.metrics
+    leading = [metric for metric in LEADING if metric in known] or list(known[:1])
+    for metric in (*leading, *(metric for metric in known if metric not in leading)):
+        text, title = _totals_of(results, metric), _capital(labels.metric(metric))
+        yield html.heading(3, title) + "\n" + text if metric in leading else html.folded(title, text)
 
 
 def _totals_of(results: Results, metric: str) -> str:
-    environments, policies = names.environments(results.cells), names.policies(results.cells)
-    best, lower = leaders(results, metric), metric in names.LOWER_IS_BETTER
+    environments, policies = labels.environments(results.cells), labels.policies(results.cells)
+    best, lower = leaders(results, metric), labels.lower_is_better(metric)
     rows, places = [], _by_environment(results)[:MOST_ROWS]
-    summaries = {i: aggregate.summarise(results.arrays[i][metric]) for i in places}
-    digits = _digits([summary.standard_error for summary in summaries.values()])
-    for i, summary in summaries.items():
+    found = {i: summaries.summarize(results.totals[i][metric]) for i in places}
+    digits = _digits([summary.standard_error for summary in found.values()])
+    for i, summary in found.items():
         mean, *others = (_number(x, digits) for x in summary)
         shown = html.Cell(f"★ {mean}", "best") if i in best else mean
-        rows.append([environments[i], policies[i], shown, *others, f"{len(results.arrays[i][metric]):,}"])
-    caption = f"{names.METRICS[metric].capitalize()} at the horizon; {'lower' if lower else 'higher'} is better"
+        rows.append([environments[i], policies[i], shown, *others, f"{len(results.totals[i][metric]):,}"])
+    caption = f"{_capital(labels.metric(metric))} at the horizon; {'lower' if lower else 'higher'} is better"
     columns = ["environment", "policy", *STATISTICS, "replications"]
-    return html.table(columns, rows, caption + _cut(len(results.cells)), numbers=[*STATISTICS, "replications"])
+    remark = html.paragraph(labels.remark(metric)) + "\n" if labels.remark(metric) else ""
+    return remark + html.table(columns, rows, caption + _cut(len(results.cells)), numbers=[*STATISTICS, "replications"])
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
 
 
 def leaders(results: Results, metric: str) -> set[int]:
     """The best cell of every environment, and those that cannot be told from it."""
-    sign = -1.0 if metric in names.LOWER_IS_BETTER else 1.0
-    values = [arrays[metric] for arrays in results.arrays]
+    sign = -1.0 if labels.lower_is_better(metric) else 1.0
+    values = [arrays[metric] for arrays in results.totals]
     found, pairs = set(), []
     for group in figures.by_environment(results).values():
         best = max(group, key=lambda i: sign * values[i].mean())
@@ -114,7 +123,7 @@ def _differences(results: Results) -> Iterator[str]:
     found, how = figures.comparisons(results, metric)
     if not found:
         return
-    environments, policies = names.environments(results.cells), names.policies(results.cells)
+    environments, policies = labels.environments(results.cells), labels.policies(results.cells)
     numbers = ["difference", "standard error", "95 % from", "to", "p", "p, Holm", "replications"]
     digits = _digits([c.standard_error for c in found])
     rows = [
@@ -133,7 +142,7 @@ def _differences(results: Results) -> Iterator[str]:
         f"{how} What two policies share cancels in the difference, so that it is known better than either mean. "
         f"Intervals are of each difference by itself; p-values also corrected for all {len(found):,} (Holm)."
     )
-    caption = f"First − second, {names.METRICS[metric]}{_cut(len(found))}"
+    caption = f"First − second, {labels.metric(metric)}{_cut(len(found))}"
     yield html.table(["environment", "first", "second", *numbers], rows, caption, numbers)
 
 
@@ -182,8 +191,8 @@ def _devices(devices: list[str]) -> str:
 
 def _spec(results: Results) -> Iterator[str]:
     yield html.heading(2, "The spec")
-    text = json.dumps(json.loads(results.frozen.to_bytes()), indent=1, ensure_ascii=False)
-    yield html.folded("The frozen spec: problems, and every cell with all its settings", html.preformatted(text))
+    text = json.dumps(json.loads(results.manifest.to_bytes()), indent=1, ensure_ascii=False)
+    yield html.folded("The spec as it is kept: problems, and every cell with all its settings", html.preformatted(text))
 
 
 def _number(value: float, digits: int, sign: str = "") -> str:

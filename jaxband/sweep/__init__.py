@@ -1,27 +1,27 @@
 """Sweeps that can be killed at any moment and resumed: policies × problems × settings × thousands of replications.
 
-Read in this order: spec, settings, problems, cells, trajectories, units, disk, frozen, store, compute, local,
-cluster, run, results.
+Read in this order: spec (settings, user_code, catalog, problems, build, cells, spec), storage (trajectories, units,
+filesystem, manifest, results_directory), engines (execute, local, ray_cluster), _run, results.
 """
 
-from jaxband.sweep.cluster import ray_engine
-from jaxband.sweep.local import local
+from jaxband.sweep._run import Outcome, run
+from jaxband.sweep.engines.local import local_engine
+from jaxband.sweep.engines.ray_cluster import ray_engine
 from jaxband.sweep.results import Results, load
-from jaxband.sweep.run import Outcome, run
-from jaxband.sweep.spec import Spec, SpecError, read
-from jaxband.sweep.store import Busy
-from jaxband.sweep.units import CorruptUnit
+from jaxband.sweep.spec.spec import Spec, SpecError, read_spec
+from jaxband.sweep.storage.results_directory import DirectoryBusyError
+from jaxband.sweep.storage.units import CorruptUnitError
 
 __all__ = [
-    "Busy",
-    "CorruptUnit",
+    "CorruptUnitError",
+    "DirectoryBusyError",
     "Outcome",
     "Results",
     "Spec",
     "SpecError",
     "load",
-    "local",
+    "local_engine",
     "ray_engine",
-    "read",
+    "read_spec",
     "run",
 ]

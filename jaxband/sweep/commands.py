@@ -6,12 +6,14 @@
 import sys
 from pathlib import Path
 
-from jaxband import files
-from jaxband.sweep import estimate, results, spec, tables
-from jaxband.sweep.cluster import ray_engine
-from jaxband.sweep.local import local
-from jaxband.sweep.run import run
-from jaxband.sweep.store import Busy
+from jaxband._runtime import atomic_files
+from jaxband.base import PolicyError
+from jaxband.sweep import estimate, results, tables
+from jaxband.sweep._run import run
+from jaxband.sweep.engines.local import local_engine
+from jaxband.sweep.engines.ray_cluster import ray_engine
+from jaxband.sweep.spec import spec
+from jaxband.sweep.storage.results_directory import DirectoryBusyError
 
 DONE, INCOMPLETE = 0, 3
 
@@ -38,7 +40,7 @@ def add_to(commands) -> None:
 
 
 def _sweep(arguments) -> int:
-    wanted = spec.read(arguments.spec)
+    wanted = spec.read_spec(arguments.spec)
     if arguments.dry_run:
         print(estimate.describe(wanted, arguments.out))
         return DONE
@@ -48,11 +50,16 @@ def _sweep(arguments) -> int:
         outcome = run(wanted, arguments.out, engine=_engine(arguments))
     except NotADirectoryError:
         raise  # will not be one the next time either
-    except (OSError, Busy) as error:
-        print(f"jaxband: {error}\n{arguments.out} is incomplete; run the same command to go on", file=sys.stderr)
+    except (OSError, DirectoryBusyError) as error:
+        print(f"jaxband: {error}\n{arguments.out} is incomplete; run the same command to resume", file=sys.stderr)
+        return INCOMPLETE
+    except PolicyError as error:
+        print(
+            f"jaxband: {error}\n{arguments.out} is incomplete; mend it, run the same command to resume", file=sys.stderr
+        )
         return INCOMPLETE
     except KeyboardInterrupt:
-        print("what is done is kept; run the same command to go on", file=sys.stderr)
+        print("what is done is kept; run the same command to resume", file=sys.stderr)
         raise
     for _, reason in outcome.rejected:
         print(f"set aside and computed again: {reason}", file=sys.stderr)
@@ -65,7 +72,7 @@ def _engine(arguments):
     if arguments.engine == "local":
         if arguments.address:
             raise ValueError(f"--address {arguments.address} needs --engine ray")
-        return local
+        return local_engine
     try:
         return ray_engine(arguments.address)
     except ImportError as error:
@@ -83,7 +90,7 @@ def _collect(arguments) -> int:
         except ImportError as error:
             raise ValueError(str(error)) from None
     elif arguments.csv:
-        files.write(arguments.csv, tables.to_csv(rows).encode())
+        atomic_files.write_atomic(arguments.csv, tables.to_csv(rows).encode())
     else:
         print(tables.to_csv(rows), end="")
     for _, reason in found.rejected:

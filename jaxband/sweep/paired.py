@@ -10,8 +10,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxband.sweep import settings
-from jaxband.sweep.cells import Cell
+from jaxband import registry
+from jaxband.simulation.result import paired_interval
+from jaxband.sweep.spec import problems, settings
+from jaxband.sweep.spec.cells import Cell
 
 
 def differences(
@@ -23,10 +25,10 @@ def differences(
     no difference, and the same after Holm's correction. Policies are named by the settings that vary.
     """
     if against is not None and against not in (known := sorted({cell.settings["policy"] for cell in cells})):
-        raise ValueError(settings.unknown("policy", against, known))
-    names = labels(cells)
+        raise ValueError(registry.unknown("policy", against, known))
+    names, world = labels(cells), environment_settings(cells)
     return [
-        {name: cells[c.first].settings[name] for name in settings.ENVIRONMENT}
+        {name: of_environment(cells[c.first], name) for name in world}
         | {"metric": metric, "first": names[c.first], "second": names[c.second]}
         | dict(zip(Comparison._fields[2:], c[2:], strict=True))
         for c in compare(values, pairs(cells, against), confidence)
@@ -50,7 +52,7 @@ class Comparison(NamedTuple):
 def compare(values: list[np.ndarray], pairs: Iterable[tuple[int, int]], confidence: float = 0.95) -> list[Comparison]:
     """The given pairs that have two replications in common, Holm's correction over all of them."""
     both = [(i, j, min(len(values[i]), len(values[j]))) for i, j in pairs]
-    rows = [(i, j, n, *_compare(values[i][:n] - values[j][:n], confidence).values()) for i, j, n in both if n >= 2]
+    rows = [(i, j, n, *paired_interval(values[i][:n] - values[j][:n], confidence)) for i, j, n in both if n >= 2]
     return [Comparison(*row, p) for row, p in zip(rows, holm([row[-1] for row in rows]), strict=True)]
 
 
@@ -80,26 +82,40 @@ def pairs(cells: list[Cell], against: str | None = None) -> Iterator[tuple[int, 
             yield from ((i, j) for i in group for j in chosen if i not in chosen)
 
 
-def _compare(difference: np.ndarray, confidence: float) -> dict:
-    from scipy import stats  # comes with JAX; slow to import
-
-    n, mean = len(difference), float(difference.mean())
-    error = float(difference.std(ddof=1) / np.sqrt(n))
-    half = float(stats.t.ppf(0.5 + confidence / 2, n - 1)) * error
-    p = float(2 * stats.t.sf(abs(mean) / error, n - 1)) if error > 0 else float(mean == 0)
-    return {"difference": mean, "standard_error": error, "low": mean - half, "high": mean + half, "p": p}
-
-
 def labels(cells: list[Cell]) -> list[str]:
     """The policy of every cell, with the settings in which it differs from other cells of the same policy."""
     told_apart = {}
     for policy in {cell.settings["policy"] for cell in cells}:
-        same = [cell.settings for cell in cells if cell.settings["policy"] == policy]
-        names = [name for name in settings.SETTINGS if name not in settings.ENVIRONMENT and name in same[0]]
-        told_apart[policy] = [name for name in names if len({repr(values.get(name)) for values in same}) > 1]
-    return [_label(cell.settings, told_apart[cell.settings["policy"]]) for cell in cells]
+        same = [cell for cell in cells if cell.settings["policy"] == policy]
+        names = [name for name in settings.names_in(same) if name not in (*settings.ENVIRONMENT, "policy")]
+        told_apart[policy] = [name for name in names if len({repr(cell.settings.get(name)) for cell in same}) > 1]
+    return [_label(cell, told_apart[cell.settings["policy"]]) for cell in cells]
 
 
-def _label(values: dict, names: list[str]) -> str:
-    shown = [name for name in names if name in values and not settings.follows(name, values)]
+def environment_settings(cells: list[Cell]) -> list[str]:
+    """What environments are told apart by: their own settings, and those that some problem takes from its cells."""
+    taken = {name for cell in cells for name in problems.borrowed(cell.problem, cell.settings)}
+    return [
+        *settings.ENVIRONMENT,
+        *(name for name in settings.names_in(cells) if name in taken - {*settings.ENVIRONMENT}),
+    ]
+
+
+def of_environment(cell: Cell, name: str):
+    """The value of such a setting; None if the cell's problem does not take it."""
+    return cell.settings.get(name) if name in problems.needed(cell.problem, cell.settings) else None
+
+
+def _label(cell: Cell, names: list[str]) -> str:
+    """What the problem takes from the cell tells environments apart, not policies."""
+    values, of_problem = cell.settings, problems.borrowed(cell.problem, cell.settings)
+    uses = {name for name in values if name not in of_problem or _policy_uses(cell, name)}
+    shown = [name for name in names if name in uses and not settings.is_default_from_other(name, values)]
     return " ".join([values["policy"], *(f"{name}={values[name]}" for name in shown)])
+
+
+def _policy_uses(cell: Cell, name: str) -> bool:
+    if cell.code is not None:
+        return False
+    entry = registry.entry("policy", cell.settings["policy"])
+    return any(name in part.settings for part in settings.parts(entry, cell.settings))

@@ -4,7 +4,7 @@ import csv
 import io
 from pathlib import Path
 
-from jaxband import files
+from jaxband._runtime import atomic_files
 
 
 def to_csv(rows: list[dict]) -> str:
@@ -26,7 +26,7 @@ def write_parquet(rows: list[dict], path: Path) -> None:
         raise ImportError("Parquet needs pyarrow; install it with: pip install 'jaxband[results]'") from None
     buffer = io.BytesIO()
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows), buffer)
-    files.write(Path(path), buffer.getvalue())
+    atomic_files.write_atomic(Path(path), buffer.getvalue())
 
 
 def _cell(value) -> str:

@@ -16,7 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from jaxband import checks
-from jaxband.kernels.base import Kernel, as_kernel, exact_gram
+from jaxband.kernels.base import Kernel, as_kernel
+from jaxband.kernels.gram_matrices import gram_float64
 
 MAX_MULTISETS = 200_000
 MAX_STEPS = 2000
@@ -46,7 +47,7 @@ def information_gain(kernel: Kernel, counts: ArrayLike, noise: float) -> float:
 
 def greedy_information_gain(kernel: Kernel, z_max: int, noise: float, num_plays: int) -> GreedyPlays:
     """Plays on {0..z_max}, repeats allowed, whose gain is between (1 − 1/e) γ_n and γ_n for every n ≤ N."""
-    num_plays = checks.whole_number("num_plays", num_plays, minimum=0)
+    num_plays = checks.integer("num_plays", num_plays, minimum=0)
     covariance = _gram(kernel, z_max, noise)
     z, gain = np.zeros(num_plays, int), np.zeros(num_plays)
     for n in range(num_plays):
@@ -59,7 +60,7 @@ def greedy_information_gain(kernel: Kernel, z_max: int, noise: float, num_plays:
 
 def maximal_information_gain(kernel: Kernel, z_max: int, noise: float, num_plays: int) -> float:
     """γ_N by trying all multisets of N rests; for small grids."""
-    num_plays = checks.whole_number("num_plays", num_plays, minimum=0)
+    num_plays = checks.integer("num_plays", num_plays, minimum=0)
     matrix = _gram(kernel, z_max, noise)
     count = math.comb(z_max + num_plays, num_plays)
     if count > MAX_MULTISETS:
@@ -109,7 +110,7 @@ def _gain_and_variance(root: np.ndarray, counts: np.ndarray, noise: float) -> tu
 
 
 def _gram(kernel: Kernel, z_max: int, noise: float) -> np.ndarray:
-    z_max = checks.whole_number("z_max", z_max, minimum=0)
+    z_max = checks.integer("z_max", z_max, minimum=0)
     checks.scalar("noise", noise)
     checks.positive("noise", noise)
-    return exact_gram(as_kernel(kernel), np.arange(z_max + 1))
+    return gram_float64(as_kernel(kernel), np.arange(z_max + 1))

@@ -27,7 +27,7 @@ def variance_per_information(variance: float, noise: float, repeats: int = 1) ->
     """
     checks.positive("variance", variance)
     checks.positive("noise", noise)
-    repeats = checks.whole_number("repeats", repeats, minimum=1)
+    repeats = checks.integer("repeats", repeats, minimum=1)
     return 2.0 * repeats**2 * variance / math.log1p(repeats * variance / noise**2)
 
 
@@ -37,6 +37,6 @@ def gaussian_maximum(count: int, deviation: float = 1.0) -> float:
     >>> round(gaussian_maximum(100), 4)
     3.0349
     """
-    count = checks.whole_number("count", count, minimum=1)
+    count = checks.integer("count", count, minimum=1)
     checks.non_negative("deviation", deviation)
     return deviation * math.sqrt(2.0 * math.log(count))

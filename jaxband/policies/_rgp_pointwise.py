@@ -1,0 +1,119 @@
+"""Pointwise optimism: plan on the curves mean + β · sd, as if they were known, and count what is left afterwards.
+
+Every point of every curve is taken to be as good as it may well be. Unlike the bound η + α ς of a whole plan this is
+additive, so that the subset planner is exact at any depth. Replanned after every play, with terminal values at the best
+price for the same optimistic curves (`optimum.terminal_values`), a few steps of lookahead are close to the full-horizon
+optimum for such curves.
+"""
+
+from collections.abc import Sequence
+
+import jax.numpy as jnp
+from jax import Array
+
+from jaxband import checks, optimum, posterior
+from jaxband.base import Plan, Planner, Policy, Round
+from jaxband.kernels import Kernel
+from jaxband.planners import subset
+from jaxband.policies import costs
+from jaxband.policies.arguments import (
+    as_number,
+    check_noise,
+    check_planner,
+    check_replan_every,
+    check_terminal_values,
+)
+from jaxband.policies.break_even import break_even_width
+from jaxband.policies.kernel_learning import with_kernel_learning
+from jaxband.policies.planning import PosteriorPolicy, PosteriorState
+from jaxband.policies.warm_up import with_warm_up
+from jaxband.posterior import Posterior
+from jaxband.pytree import pytree_dataclass
+from jaxband.registry import register
+
+FEWEST_LEFT = 300  # rounds to come, if nobody knows how many
+
+
+@register(
+    "policy",
+    label="RGP-pointwise",
+    cost=costs.posterior_policy,
+    defaults={"kernel": "squared_exponential", "planner": "subset", "depth": 3},
+    example={"kernel": "squared_exponential", "lengthscale": 2.0},
+    words={"beta": ("β", ""), "fade": ("fading", "")},
+    told=("kernel", "noise"),
+)
+def rgp_pointwise(
+    kernel: Kernel | Sequence[Kernel],
+    num_arms: int,
+    z_max: int | Sequence[int],
+    noise: float,
+    *,
+    planner: Planner | None = None,
+    replan_every: int | None = 1,
+    refit_every: int | None = None,
+    beta: float | None = 2.3,
+    horizon: int | None = None,
+    fade: bool = False,
+    terminal_values: bool = True,
+    warm_up: int = 0,
+    rank: int | None = None,
+) -> Policy:
+    """Optimism of `beta` standard deviations at every point; `planner` sets how far ahead (default: subset, d = 3).
+
+    With `fade` optimism fades towards the `horizon` T, β (1 − t/T): what is learned late can be used but a few times.
+    For `beta=None` it is as much as pays: that of `break_even_width` for the (T − t)/(1 + z) plays at rest z that are
+    left. Without a horizon as many rounds are taken to be left as were played, and at least 300. The other options
+    are those of `rgp_ucb`.
+
+    >>> from jaxband.kernels import SquaredExponential
+    >>> rgp_pointwise(SquaredExponential(5.0), num_arms=10, z_max=30, noise=0.1).depth
+    3
+    """
+    planner = subset(3) if planner is None else planner
+    prior = posterior.prior(kernel, num_arms, z_max, rank=rank)
+    noise, planner = check_noise(noise), check_planner(planner, num_arms)
+    if beta is not None:
+        checks.scalar("beta", beta)
+        checks.non_negative("beta", beta)
+        beta = as_number(beta)
+    if horizon is not None:
+        horizon = as_number(checks.integer("horizon", horizon, minimum=1))
+    elif fade:
+        raise ValueError("horizon must be given for fade=True, got None; optimism fades towards it")
+    policy = RgpPointwise(
+        prior,
+        noise,
+        beta,
+        horizon if fade or beta is None else None,
+        planner,
+        check_replan_every(replan_every, planner.depth),
+        check_terminal_values(planner, terminal_values),
+    )
+    return with_warm_up(with_kernel_learning(policy, kernel, z_max, refit_every), warm_up)
+
+
+@pytree_dataclass(static=("planner", "replan_every", "terminal_values", "first_round"))
+class RgpPointwise(PosteriorPolicy):
+    prior: Posterior
+    noise: Array
+    beta: Array | None  # None: as much optimism as pays
+    horizon: Array | None  # None: unknown, or optimism does not fade
+    planner: Planner
+    replan_every: int
+    terminal_values: bool
+    first_round: int = 0
+
+    def plan(self, key, state: PosteriorState, round: Round) -> Plan:
+        belief = state.posterior
+        curves = belief.mean + self.optimism(round.t)[None, :] * jnp.sqrt(belief.variance)
+        after = optimum.terminal_values(curves, optimum.dual_bound(curves).price) if self.terminal_values else None
+        return self.planner.plan(curves, round.z, terminal_values=after, available=round.available)
+
+    def optimism(self, t: Array) -> Array:
+        """Standard deviations above the mean at every rest in round t = 0, 1, …, [G]."""
+        t, num_points = jnp.asarray(t, dtype=float), self.z_max + 1
+        left = jnp.maximum(t, FEWEST_LEFT) if self.horizon is None else jnp.maximum(self.horizon - t, 0.0)
+        if self.beta is None:
+            return break_even_width(left / jnp.arange(1, num_points + 1, dtype=t.dtype))
+        return jnp.full(num_points, self.beta if self.horizon is None else self.beta * left / self.horizon)

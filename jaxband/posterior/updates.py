@@ -1,0 +1,92 @@
+"""Plays: one after the other (`observe`), or a batch of them (`condition`).
+
+Observing y at grid point z of an arm, with v = root[z], u = root v, s² = v·v + σ²:
+
+    mean ← mean + u (y − mean[z]) / s²          root ← root − u vᵀ / (s² + σ s)
+
+This is the paper's posterior (section 3) in Potter's square-root form: exact, O(G·r), positive semi-definite by
+construction.
+"""
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from jaxband import checks
+from jaxband.posterior.factors import refresh
+from jaxband.posterior.state import Posterior
+
+BEYOND_ANY_ROOT = 1e30
+
+
+def observe(
+    posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Array, *, compensate: bool = True
+) -> Posterior:
+    """The posterior after one play of `arm`, rested for `z` rounds, that paid `reward` ± `noise`.
+
+    Without `compensate` rounding of mean and root is not made up for, which is faster. It matters after some 10,000
+    plays of an arm: the variance at rests it never had is then 1e-4 off, and nearly 1e-3 after 100,000. `refresh` sheds
+    it.
+    """
+    _check_plays(posterior, arm, z, reward, noise)
+    arm, z = jnp.asarray(arm, jnp.int32), jnp.asarray(z, jnp.int32)
+    v = posterior.columns[arm, :, z]
+    u = jnp.sum(posterior.columns[arm] * v[:, None], axis=0)
+    predictive = posterior.variances[arm, z] + noise**2
+    gain = (u * ((reward - posterior.means[arm, z]) / predictive))[None, :]
+    change = -(v / (predictive + noise * jnp.sqrt(predictive)))[None, :, None] * u[None, None, :]
+    if compensate:
+        means, means_error = compensated_add(posterior.means, posterior.means_error, gain)
+        columns, columns_error = compensated_add(posterior.columns, posterior.columns_error, change)
+        posterior = posterior._replace(
+            means_error=replace_row(posterior.means_error, arm, means_error),
+            columns_error=replace_row(posterior.columns_error, arm, columns_error),
+        )
+    else:
+        means, columns = posterior.means + gain, posterior.columns + change
+    # The bounds are never met. Without them the loop is so cheap that LLVM unrolls even 40 points: twice as slow.
+    columns = replace_row(posterior.columns, arm, jnp.clip(columns, -BEYOND_ANY_ROOT, BEYOND_ANY_ROOT))
+    variance = jnp.sum(columns[arm] ** 2, axis=0)[None, :]
+    total, total_error = compensated_add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
+    return posterior._replace(
+        means=replace_row(posterior.means, arm, means),
+        variances=replace_row(posterior.variances, arm, variance),
+        columns=columns,
+        counts=posterior.counts.at[arm, z].add(1),
+        sums=posterior.sums.at[arm, z].set(total),
+        sums_error=posterior.sums_error.at[arm, z].set(total_error),
+    )
+
+
+def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise: Array) -> Posterior:
+    """The posterior after a batch of plays, [N] each, in any order; as cheap as one `refresh`."""
+    checks.shape("arms", arms, (None,), "[N]")
+    for name, value in (("z", z), ("rewards", rewards)):
+        checks.shape(name, value, np.shape(arms), "[N]")
+    _check_plays(posterior, arms, z, rewards, noise)
+    arms, z, rewards = jnp.asarray(arms), jnp.asarray(z), jnp.asarray(rewards, posterior.sums.dtype)
+    new_sums = jnp.zeros_like(posterior.sums).at[arms, z].add(rewards)
+    sums, sums_error = compensated_add(posterior.sums, posterior.sums_error, new_sums)
+    counts = posterior.counts.at[arms, z].add(1)
+    return refresh(posterior._replace(counts=counts, sums=sums, sums_error=sums_error), noise)
+
+
+def _check_plays(posterior, arm, z, reward, noise) -> None:
+    checks.indices("arm", arm, posterior.counts.shape[0], "the arms")
+    checks.indices("z", z, posterior.counts.shape[1], "the grid; rests beyond z_max count as z_max")
+    checks.finite("reward", reward)
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+
+
+def replace_row(table: Array, row: Array, new: Array) -> Array:
+    """`table` with one row of `new`, which may be one row or as many. The compiled loop skips the other rows."""
+    chosen = np.arange(table.shape[0], dtype=np.int32) == row
+    return jnp.where(jnp.expand_dims(chosen, tuple(range(1, table.ndim))), new, table)
+
+
+def compensated_add(total: Array, error: Array, increment: Array) -> tuple[Array, Array]:
+    """Kahan's sum: the new total and what rounding added to it."""
+    corrected = increment - error
+    new = total + corrected
+    return new, (new - total) - corrected

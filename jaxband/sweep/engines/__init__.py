@@ -1,0 +1,1 @@
+"""Who computes: this process (`local`), or the actors of a Ray cluster (`ray_cluster`)."""

@@ -1,0 +1,1 @@
+"""Results on disk: files that are whole or absent, and a directory that can be resumed."""
