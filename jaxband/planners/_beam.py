@@ -26,7 +26,7 @@ from jaxband.registry import Cost, register
 MAX_DEPTH = 64
 MAX_WIDTH = 2**10
 FEW = 32  # so many are found in one pass each, more by sorting
-TIES = 4  # bits of rounding in what plans are worth
+TIES = 6  # bits of rounding in what plans are worth
 
 
 def _cost(values, for_bounds: bool) -> Cost:
@@ -95,7 +95,7 @@ class Beam(Planner):
 class _Partial(NamedTuple):
     """Partial plans of one length, the best first, for n problems side by side."""
 
-    value: Array  # [W, n]; earned so far, and what the rests are worth, less the best; −∞ where there are fewer than W
+    value: Array  # [W, n]; earned so far, and what the rests are worth; −∞ where there are fewer than W plans
     point: Array  # [W, K, n]; the point at which every arm is now
 
 
@@ -113,40 +113,40 @@ def beam_search(points: Array, worth: Array, width: int) -> tuple[Array, Array]:
         here = num_points * arms + plans.point
         rested = plans.value + jnp.sum(_of_each_problem(resting, here), axis=1)
         children = (rested[:, None] + _of_each_problem(playing, here)).reshape(-1, num_problems)
-        top = jnp.max(children, axis=0)
-        children = children - top[None, :]  # small numbers, small rounding errors
-        best = _best(-children, width, scale)
+        best = _best(children, width, scale)
         parent, arm = (operation(best, np.int32(num_arms)) for operation in (jax.lax.div, jax.lax.rem))
         point = _of_each_problem(plans.point, num_arms * parent[:, None] + arms) + 1
         point = jnp.where(arms == arm[:, None], after_play, point)
-        return _Partial(_of_each_problem(children, best), point), (parent, arm, top)
+        return _Partial(_of_each_problem(children, best), point), (parent, arm)
 
     def trace_back(plan, level):
-        parent, arm, _ = level
+        parent, arm = level
         return _of_each_problem(parent, plan), _of_each_problem(arm, plan)
 
-    value = jnp.full((width, num_problems), -jnp.inf, points.dtype).at[0].set(0.0)
+    value = jnp.full((width, num_problems), -jnp.inf, points.dtype).at[0].set(jnp.sum(worth[:, 0], axis=0))
     start = _Partial(value, jnp.zeros((width, num_arms, num_problems), jnp.int32))
     plans, levels = jax.lax.scan(extend, start, length=depth)
     _, sequence = jax.lax.scan(trace_back, jnp.zeros(num_problems, jnp.int32), levels, reverse=True)
-    return sequence, jnp.sum(worth[:, 0], axis=0) + jnp.sum(levels[2], axis=0) + plans.value[0]
+    return sequence, plans.value[0]
 
 
-def _best(distance: Array, count: int, scale: Array) -> Array:
-    """The rows of the `count` smallest distances [m, n] from the best of every column, [count, n], the nearest first.
+def _best(values: Array, count: int, scale: Array) -> Array:
+    """The rows of the `count` largest values [m, n] of every column, [count, n], the largest first.
 
-    A key is a bit pattern, that of the distance with the row in its lowest bits, so that one pass finds the next row.
-    Distances that agree to so many bits count as equal, and the first of equal ones wins. An offset makes equal what
-    differs by rounding only, about 2e-6 of the `scale` [n]: at the best price many plans are worth the same.
+    A key is a bit pattern, that of the distance from the largest value with the row in its lowest bits, so that one
+    pass finds the next row. Distances that agree to so many bits count as equal, and the first of equal ones wins. An
+    offset makes equal what differs by rounding only, 8e-6 of the `scale` [n]: at the best price many plans are worth
+    the same, and other programs round otherwise.
     """
-    num_rows = distance.shape[0]
+    num_rows = values.shape[0]
     bits = (num_rows - 1).bit_length()
     low_bits = (1 << bits) - 1
-    distance = (distance + 2.0 ** (TIES - bits) * scale[None, :]).astype(jnp.float32)
+    nearest = jnp.max(values, axis=0, keepdims=True) + 2.0 ** (TIES - bits) * scale[None, :]
+    distance = (nearest - values).astype(jnp.float32)
     key = jax.lax.bitcast_convert_type(distance, jnp.int32) & ~low_bits | np.arange(num_rows, dtype=np.int32)[:, None]
     if count > FEW:
         return jnp.sort(key, axis=0)[:count] & low_bits
-    last, rows = jnp.full((1, distance.shape[1]), -1, jnp.int32), []
+    last, rows = jnp.full((1, values.shape[1]), -1, jnp.int32), []
     for _ in range(count):
         last = jnp.min(jnp.where(key > last, key, np.iinfo(np.int32).max), axis=0, keepdims=True)
         rows.append(last & low_bits)
