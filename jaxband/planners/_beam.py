@@ -95,7 +95,7 @@ class Beam(Planner):
 class _Partial(NamedTuple):
     """Partial plans of one length, the best first, for n problems side by side."""
 
-    value: Array  # [W, n]; earned so far, and what the rests are worth; −∞ where there are fewer than W plans
+    value: Array  # [W, n]; earned so far, and what the rests are worth, less the best; −∞ where there are fewer than W
     point: Array  # [W, K, n]; the point at which every arm is now
 
 
@@ -113,25 +113,27 @@ def beam_search(points: Array, worth: Array, width: int) -> tuple[Array, Array]:
         here = num_points * arms + plans.point
         rested = plans.value + jnp.sum(_of_each_problem(resting, here), axis=1)
         children = (rested[:, None] + _of_each_problem(playing, here)).reshape(-1, num_problems)
-        best = _best(children, width, scale)
+        top = jnp.max(children, axis=0)
+        best = _best(children, top, width, scale)
         parent, arm = (operation(best, np.int32(num_arms)) for operation in (jax.lax.div, jax.lax.rem))
         point = _of_each_problem(plans.point, num_arms * parent[:, None] + arms) + 1
         point = jnp.where(arms == arm[:, None], after_play, point)
-        return _Partial(_of_each_problem(children, best), point), (parent, arm)
+        value = _of_each_problem(children, best) - top[None, :]  # small numbers, small rounding errors
+        return _Partial(value, point), (parent, arm, top)
 
     def trace_back(plan, level):
-        parent, arm = level
+        parent, arm, _ = level
         return _of_each_problem(parent, plan), _of_each_problem(arm, plan)
 
-    value = jnp.full((width, num_problems), -jnp.inf, points.dtype).at[0].set(jnp.sum(worth[:, 0], axis=0))
+    value = jnp.full((width, num_problems), -jnp.inf, points.dtype).at[0].set(0.0)
     start = _Partial(value, jnp.zeros((width, num_arms, num_problems), jnp.int32))
     plans, levels = jax.lax.scan(extend, start, length=depth)
     _, sequence = jax.lax.scan(trace_back, jnp.zeros(num_problems, jnp.int32), levels, reverse=True)
-    return sequence, plans.value[0]
+    return sequence, jnp.sum(worth[:, 0], axis=0) + jnp.sum(levels[2], axis=0) + plans.value[0]
 
 
-def _best(values: Array, count: int, scale: Array) -> Array:
-    """The rows of the `count` largest values [m, n] of every column, [count, n], the largest first.
+def _best(values: Array, top: Array, count: int, scale: Array) -> Array:
+    """The rows of the `count` largest values [m, n] of every column, [count, n], the largest, `top` [n], first.
 
     A key is a bit pattern, that of the distance from the largest value with the row in its lowest bits, so that one
     pass finds the next row. Distances that agree to so many bits count as equal, and the first of equal ones wins. An
@@ -141,8 +143,7 @@ def _best(values: Array, count: int, scale: Array) -> Array:
     num_rows = values.shape[0]
     bits = (num_rows - 1).bit_length()
     low_bits = (1 << bits) - 1
-    nearest = jnp.max(values, axis=0, keepdims=True) + 2.0 ** (TIES - bits) * scale[None, :]
-    distance = (nearest - values).astype(jnp.float32)
+    distance = ((top + 2.0 ** (TIES - bits) * scale)[None, :] - values).astype(jnp.float32)
     key = jax.lax.bitcast_convert_type(distance, jnp.int32) & ~low_bits | np.arange(num_rows, dtype=np.int32)[:, None]
     if count > FEW:
         return jnp.sort(key, axis=0)[:count] & low_bits
