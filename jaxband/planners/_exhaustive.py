@@ -19,9 +19,10 @@ import numpy as np
 from jax import Array
 
 from jaxband import checks
-from jaxband.base import Plan, Planner
+from jaxband.base import Plan
 from jaxband.planners import slot_sets
 from jaxband.planners.greedy import best_arm
+from jaxband.planners.window_planner import WindowPlanner
 from jaxband.registry import Cost, register
 
 LOOK_UPS_PER_CHUNK = 2**14
@@ -47,11 +48,11 @@ def exhaustive(depth: int, repeats: bool = True) -> "Exhaustive":
 
 
 @dataclasses.dataclass(frozen=True)
-class Exhaustive(Planner):
+class Exhaustive(WindowPlanner):
     depth: int
     repeats: bool = True
 
-    takes_terminal_values = plans_windows = plans_upper_bounds = True
+    takes_terminal_values = plans_upper_bounds = True
 
     def check(self, num_arms: int) -> None:
         """Refuse numbers of arms that it cannot plan for."""
@@ -60,27 +61,6 @@ class Exhaustive(Planner):
         if leaves > MAX_LEAVES:
             what = f"exhaustive(depth={self.depth}) would score {leaves:.3g} leaves for {num_arms} arms"
             raise ValueError(f"{what}, more than {MAX_LEAVES:.0e}; use planners.subset, or look less far ahead")
-
-    def plan(
-        self,
-        curves: Array,
-        z: Array,
-        *,
-        terminal_values: Array | None = None,
-        available: Array | None = None,
-        plays: int | None = None,
-        idle: bool = False,
-    ) -> Plan:
-        """The sequence of largest total; see `base.Planner`."""
-        self.refuse_plays(plays)
-        points, terminal = slot_sets.window_points(curves, z, self.depth, terminal_values)
-        self.check(len(points))
-        virtual = 1 if self.repeats else self.depth
-        masked = slot_sets.mask(points, available, idle, virtual)
-        if terminal is not None:
-            terminal = slot_sets.pad_for_idle(terminal, available, idle, virtual)
-        plan = slot_sets.unmask(self.plan_window(masked, terminal=terminal), len(points), available, idle)
-        return self.shaped(plan, plays)
 
     def plan_window(self, points: Array, *, num_slots: Array | None = None, terminal: Array | None = None) -> Plan:
         """The same from the points within the window [K, 2d − 1]; only the first `num_slots` slots count, if given."""
@@ -93,24 +73,6 @@ class Exhaustive(Planner):
             return self._search((gains,), lambda total: total)
         left_alone = jnp.sum(terminal[:, -1])
         return self._search((gains + slot_sets.terminal_increments(terminal),), lambda total: total + left_alone)
-
-    def plan_ucb(
-        self,
-        mean: Array,
-        root: Array,
-        z: Array,
-        alpha: Array,
-        *,
-        extra_variance: Array = 0.0,
-        available: Array | None = None,
-    ) -> Plan:
-        """The sequence of largest η + α √(ς² + extra_variance); mean [K, G], root [K, G, r]."""
-        mean, root, z = slot_sets.ucb_inputs(mean, root, z)
-        self.check(len(mean))
-        means, roots = slot_sets.gather_points(mean, z, self.depth), slot_sets.gather_points(root, z, self.depth)
-        means, roots = slot_sets.mask(means, available), slot_sets.pad_for_idle(roots, available)
-        plan = self.plan_ucb_window(means, roots, alpha, extra_variance=extra_variance)
-        return slot_sets.unmask(plan, len(mean), available)
 
     def plan_ucb_window(self, mean: Array, root: Array, alpha: Array, *, extra_variance: Array = 0.0) -> Plan:
         """The same from the points within the window, [K, 2d − 1] and [K, 2d − 1, r]."""

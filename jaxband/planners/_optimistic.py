@@ -17,8 +17,8 @@ from jax import Array
 
 from jaxband import checks
 from jaxband._compiled.batching import any_over_batch
-from jaxband.base import Planner
 from jaxband.planners import max_tree, slot_sets
+from jaxband.planners.window_planner import WindowPlanner
 from jaxband.registry import Cost, register
 
 BOUNDS = ("per-slot", "paper")
@@ -59,38 +59,18 @@ def optimistic(depth: int, budget: int, bound: str = "per-slot") -> "Optimistic"
 
 
 @dataclasses.dataclass(frozen=True)
-class Optimistic(Planner):
+class Optimistic(WindowPlanner):
     depth: int
     budget: int
     bound: str
 
     plan_type = OptimisticPlan
-    plans_windows = True
 
     def check(self, num_arms: int) -> None:
         """Refuse numbers of arms that it cannot plan for."""
         if self.budget < num_arms:
             what = f"budget must be >= num_arms, got {self.budget} for {num_arms} arms"
             raise ValueError(f"{what}; the first step alone adds a node for every arm")
-
-    def plan(
-        self,
-        curves: Array,
-        z: Array,
-        *,
-        terminal_values: Array | None = None,
-        available: Array | None = None,
-        plays: int | None = None,
-        idle: bool = False,
-    ) -> OptimisticPlan:
-        """A sequence of large total, found within the budget; see `base.Planner`."""
-        self.refuse_plays(plays)
-        if terminal_values is not None:
-            raise TypeError("planners.optimistic takes no terminal values; use planners.subset or beam")
-        points = slot_sets.gather_points(*slot_sets.inputs(z, curves=curves), self.depth)
-        self.check(len(points))
-        plan = self.plan_window(slot_sets.mask(points, available, idle))
-        return self.shaped(slot_sets.unmask(plan, len(points), available, idle), plays)
 
     def plan_window(
         self, points: Array, *, num_slots: Array | None = None, terminal: Array | None = None

@@ -6,10 +6,11 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxband import checks
-from jaxband.base import Plan, Planner
+from jaxband.base import Plan
 from jaxband.planners import slot_sets
 from jaxband.planners.partitions import best_partition
 from jaxband.planners.ucb_labels import UcbPlan, best_ucb
+from jaxband.planners.window_planner import WindowPlanner
 from jaxband.registry import Cost, register
 
 MAX_DEPTH = 12  # 531,441 pairs of a slot set and a subset
@@ -45,38 +46,17 @@ def subset(depth: int, repeats: bool = True, max_labels: int = 16) -> "Subset":
 
 
 @dataclasses.dataclass(frozen=True)
-class Subset(Planner):
+class Subset(WindowPlanner):
     depth: int
     repeats: bool = True
     max_labels: int = 16
 
     ucb_plan_type = UcbPlan
-    takes_terminal_values = plans_windows = plans_upper_bounds = True
+    takes_terminal_values = plans_upper_bounds = True
 
     def check(self, num_arms: int) -> None:
         """Refuse numbers of arms that it cannot plan for."""
         slot_sets.check_single_play(self.depth, self.repeats, num_arms)
-
-    def plan(
-        self,
-        curves: Array,
-        z: Array,
-        *,
-        terminal_values: Array | None = None,
-        available: Array | None = None,
-        plays: int | None = None,
-        idle: bool = False,
-    ) -> Plan:
-        """The sequence of largest total; see `base.Planner`."""
-        self.refuse_plays(plays)
-        points, terminal = slot_sets.window_points(curves, z, self.depth, terminal_values)
-        self.check(len(points))
-        virtual = 1 if self.repeats else self.depth
-        masked = slot_sets.mask(points, available, idle, virtual)
-        if terminal is not None:
-            terminal = slot_sets.pad_for_idle(terminal, available, idle, virtual)
-        plan = slot_sets.unmask(self.plan_window(masked, terminal=terminal), len(points), available, idle)
-        return self.shaped(plan, plays)
 
     def plan_window(self, points: Array, *, num_slots: Array | None = None, terminal: Array | None = None) -> Plan:
         """The same from the points within the window [K, 2d − 1]; only the first `num_slots` slots count, if given."""
@@ -86,24 +66,6 @@ class Subset(Planner):
         worth = worth if terminal is None else worth + slot_sets.terminal_totals(terminal)
         value, arms = best_partition(worth, self.repeats)
         return Plan(arms, value, jnp.asarray(True))
-
-    def plan_ucb(
-        self,
-        mean: Array,
-        root: Array,
-        z: Array,
-        alpha: Array,
-        *,
-        extra_variance: Array = 0.0,
-        available: Array | None = None,
-    ) -> UcbPlan:
-        """The sequence of largest η + α √(ς² + extra_variance), certified or not; mean [K, G], root [K, G, r]."""
-        mean, root, z = slot_sets.ucb_inputs(mean, root, z)
-        self.check(len(mean))
-        means, roots = slot_sets.gather_points(mean, z, self.depth), slot_sets.gather_points(root, z, self.depth)
-        means, roots = slot_sets.mask(means, available), slot_sets.pad_for_idle(roots, available)
-        plan = self.plan_ucb_window(means, roots, alpha, extra_variance=extra_variance)
-        return slot_sets.unmask(plan, len(mean), available)
 
     def plan_ucb_window(self, mean: Array, root: Array, alpha: Array, *, extra_variance: Array = 0.0) -> UcbPlan:
         """The same from the points within the window, [K, 2d − 1] and [K, 2d − 1, r]."""
