@@ -25,21 +25,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 from jax import Array
 
-from jaxband import checks
+from jaxband import calls
 from jaxband._compiled import prng
+from jaxband.calls import IDLE, INVALID, Round
 from jaxband.registry import register_type
 
+__all__ = ["IDLE", "INVALID", "Plan", "Planner", "Policy", "PolicyError", "Round", "State"]
+
 State = Any  # what a policy remembers: any pytree of arrays
-IDLE = -1  # an arm that says: no play
-INVALID = -2  # an arm that no problem accepts: what poisoned numbers become
-
-
-class Round(NamedTuple):
-    """What is known before a round is played."""
-
-    t: Array  # scalar; 0, 1, 2, …; the same in every replication
-    z: Array  # [K]; rounds each arm has rested
-    available: Array | None = None  # [K] bool; None: all are
 
 
 class Plan(NamedTuple):
@@ -60,9 +53,9 @@ class PolicyError(ValueError):
 class Policy:
     """Chooses arms. Subclass it with `pytree_dataclass(static=(...))`, so that its numbers are leaves of a pytree.
 
-    Write `init`, `choose` and `update`; the other methods have defaults. All are pure functions of arrays. A branch on
-    `round.t` alone (`lax.cond`) stays a branch when thousands of replications run side by side; one on the state does
-    not.
+    Write `init`, `choose` and `update`; the other methods have defaults. All are pure functions of arrays. Called with
+    numbers each runs as one compiled program (`calls`). A branch on `round.t` alone (`lax.cond`) stays a branch when
+    thousands of replications run side by side; one on the state does not.
 
     >>> import jax.numpy as jnp
     >>> from jaxband.pytree import pytree_dataclass
@@ -83,6 +76,10 @@ class Policy:
     z_max: int | None = None  # None: any grid
     plays: int | None = None  # None: `arm` is a scalar; m, also 1: `arm` is [m]
     idle: bool = False  # may it choose not to play?
+
+    def __init_subclass__(cls, **options) -> None:
+        super().__init_subclass__(**options)
+        calls.prepare_policy(cls)
 
     def init(self, key: Array) -> State:
         """The state before the first round."""
@@ -127,7 +124,8 @@ class Policy:
 class Planner:
     """Chooses d plays in advance. A planner is a frozen dataclass: hashable, all its fields fix shapes.
 
-    What a planner cannot do is said by its class attributes, so that a policy can refuse it when it is built.
+    What a planner cannot do is said by its class attributes, so that a policy can refuse it when it is built. Arguments
+    are checked before a subclass's method sees them, and its methods are compiled (`calls`).
     """
 
     depth: int
@@ -139,6 +137,10 @@ class Planner:
     plans_windows: ClassVar[bool] = False  # does it have `plan_window`?
     plans_upper_bounds: ClassVar[bool] = False  # does it have `plan_ucb` and `plan_ucb_window`?
     max_plays: ClassVar[int | None] = 1  # per round; None: any number
+
+    def __init_subclass__(cls, **options) -> None:
+        super().__init_subclass__(**options)
+        calls.prepare_planner(cls)
 
     def check(self, num_arms: int) -> None:
         """Refuse numbers of arms that it cannot plan for."""
@@ -189,12 +191,6 @@ class Planner:
     def shaped(self, plan: Plan, plays: int | None) -> Plan:
         """A plan of one play per slot as [d], or [d, 1] for `plays` = 1."""
         return plan if plays is None else plan._replace(arms=plan.arms[:, None])
-
-    def refuse_plays(self, plays: int | None) -> None:
-        """Refuse more plays per round than it can plan for."""
-        if plays is not None:
-            remedy = f"{type(self).__name__} plans one play per round" if self.max_plays == 1 else ""
-            checks.integer("plays", plays, 1, self.max_plays, remedy=remedy)
 
 
 register_type("planner", Planner)

@@ -5,6 +5,7 @@ Z_j ← 0 for the played arm, min(z_max, Z_j + 1) for the others;   reward = f_J
 The dynamics and the reward are written here and nowhere else.
 """
 
+import dataclasses
 import functools
 from collections.abc import Callable
 
@@ -17,6 +18,7 @@ from jax.tree_util import Partial
 from jaxband import checks
 from jaxband._compiled import prng
 from jaxband._compiled.batching import take_per_row
+from jaxband._runtime.entry_points import argument, compiled
 from jaxband.base import IDLE
 from jaxband.pytree import pytree_dataclass
 
@@ -58,7 +60,7 @@ class Problem:
         if np.ndim(self.z_init):
             checks.shape("z_init", self.z_init, (self.num_arms,), "[K]")
         self._set("noise", jnp.asarray(self.noise, dtype=float))
-        self._set("z_init", jnp.broadcast_to(jnp.asarray(self.z_init, dtype=jnp.int32), (self.num_arms,)))
+        self._set("z_init", _broadcast(self.z_init, self.num_arms))
         if self.plays is not None:
             self._set("plays", checks.integer("plays", self.plays, 1, self.num_arms))
         self._set("idle", bool(self.idle))
@@ -93,6 +95,13 @@ class Problem:
         """This replication's curves, [K, G]."""
         return self.curves(key) if callable(self.curves) else self.curves
 
+    def given(self, curves: Array | None) -> "Problem":
+        """The same problem with a table in place of what draws its curves; None: still to be given."""
+        copy = object.__new__(Problem)
+        for field in dataclasses.fields(Problem):
+            copy._set(field.name, curves if field.name == "curves" else getattr(self, field.name))
+        return copy
+
     def who_is_available(self, key: Array, t: Array, z: Array) -> Array | None:
         """[K] bool in round t; None if all arms always are."""
         if self.available is None:
@@ -113,7 +122,7 @@ def next_z(z: Array, arm: Array, z_max: int) -> Array:
     checks.rests("z", z)
     checks.shape("z", z, (None,), "[K]")
     checks.indices("arm", arm, np.shape(z)[0], "the arms; -1: no play", minimum=IDLE)
-    return rests_after(jnp.asarray(z), jnp.asarray(arm), z_max)
+    return _rests_after(argument(z, np.int32), argument(arm, np.int32), z_max)
 
 
 def rests_after(z: Array, arm: Array, z_max: int) -> Array:
@@ -122,6 +131,15 @@ def rests_after(z: Array, arm: Array, z_max: int) -> Array:
     arm = jnp.asarray(arm, jnp.int32)
     played = arms == arm if arm.ndim == 0 else jnp.any(arms[:, None] == arm[None, :], axis=1)
     return jnp.where(played, 0, jnp.minimum(z + 1, z_max))
+
+
+_rests_after = compiled(rests_after)
+
+
+def _broadcast(z_init, num_arms: int) -> Array:
+    """First rests as [K]; on the host if they are known, so that nothing is compiled."""
+    library = jnp if isinstance(z_init, jax.core.Tracer) else np
+    return jnp.asarray(library.broadcast_to(library.asarray(z_init, dtype=np.int32), (num_arms,)))
 
 
 def expected_rewards(curves: Array, z: Array) -> Array:

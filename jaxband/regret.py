@@ -17,7 +17,8 @@ from jax import Array
 
 from jaxband import checks
 from jaxband._compiled import batching
-from jaxband.base import IDLE
+from jaxband._runtime.entry_points import argument, compiled
+from jaxband.base import IDLE, Planner
 from jaxband.planners import slot_sets
 from jaxband.planners._subset import subset
 from jaxband.problem import expected_rewards
@@ -28,7 +29,11 @@ def expected(curves: Array, z: Array, arms: Array) -> Array:
 
     No play (arm −1) pays 0.
     """
-    curves, z, arms = _arrays(curves, z, arms)
+    return _expected(*_arrays(curves, z, arms))
+
+
+@compiled
+def _expected(curves: Array, z: Array, arms: Array) -> Array:
     if arms.ndim == 1:
         values = curves[arms, jnp.take_along_axis(z, arms[:, None], axis=1)[:, 0]]
         return jnp.where(arms < 0, 0.0, values)
@@ -41,8 +46,15 @@ def instantaneous(curves: Array, z: Array, arms: Array, *, available: Array | No
 
     Only arms that are `available` [n, K] count, if given; with `idle`, only those that pay more than nothing.
     """
-    earned = expected(curves, z, arms)
-    curves, z, arms = _arrays(curves, z, arms)
+    if available is not None:
+        checks.shape("available", available, np.shape(z), "[n, K]")
+        available = argument(available, bool)
+    return _instantaneous(*_arrays(curves, z, arms), available, bool(idle))
+
+
+@compiled(static=("idle",))
+def _instantaneous(curves: Array, z: Array, arms: Array, available: Array | None, idle: bool) -> Array:
+    earned = _expected(curves, z, arms)
     values = jax.vmap(lambda rests: expected_rewards(curves, rests))(z)
     if available is None and not idle and arms.ndim == 1:
         return batching.fast_max(values) - earned
@@ -62,9 +74,15 @@ def lookahead(
     curves, z, arms = _arrays(curves, z, arms)
     planner = subset(depth, repeats)
     planner.check(curves.shape[0])
-    num_rounds = arms.shape[0] if num_rounds is None else jnp.minimum(num_rounds, arms.shape[0])
+    num_rounds = argument(arms.shape[0] if num_rounds is None else num_rounds, np.int32)
+    return _lookahead(curves, z, arms, num_rounds, planner)
+
+
+@compiled(static=("planner",))
+def _lookahead(curves: Array, z: Array, arms: Array, num_rounds: Array, planner: Planner) -> Array:
+    depth, num_rounds = planner.depth, jnp.minimum(num_rounds, arms.shape[0])
     counted = jnp.arange(arms.shape[0], dtype=jnp.int32) < num_rounds
-    earned = jnp.where(counted, expected(curves, z, arms), 0.0)
+    earned = jnp.where(counted, _expected(curves, z, arms), 0.0)
     earned = jnp.pad(earned, (0, -len(earned) % depth)).reshape(-1, depth).sum(axis=1)
     starts = z[::depth]
     left = num_rounds - depth * jnp.arange(starts.shape[0], dtype=jnp.int32)
@@ -94,4 +112,4 @@ def _arrays(curves, z, arms) -> tuple[Array, Array, Array]:
     checks.shape("arms", arms, (*np.shape(z)[:1], *np.shape(arms)[1:2]), "[n] or [n, m]")
     checks.indices("z", z, num_points, "the grid")
     checks.indices("arms", arms, num_arms, "the arms; -1: no play", minimum=IDLE)
-    return jnp.asarray(curves, dtype=float), jnp.asarray(z), jnp.asarray(arms)
+    return argument(curves, float), argument(z, np.int32), argument(arms, np.int32)

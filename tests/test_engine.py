@@ -33,9 +33,10 @@ def test_rounds_update_the_posterior_in_place_and_in_whole_loops(make):
     """No copy of the largest array, no temporary arrays beyond one state, no loop split over cores, no dead counts."""
     policy, mesh = make(KERNEL, 5, 20, 0.1), Mesh(np.array(jax.devices()[:1]), ("works",))
     plan = layout.make_layout(1000, 1, metrics.standard(idle=False))
-    works = [dispatch.Work(None, dispatch.make_job(policy, PROBLEM, 0, plan), 0, plan.batch_size)]
-    launch = dispatch._Dispatch(works, 1, np.zeros(1, np.int32), np.ones(1, np.int32))
-    compiled = dispatch._run_works.lower(*launch.arguments(), mesh).compile()
+    job, one = dispatch.make_job(policy, PROBLEM, 0, plan), np.ones(1, np.int32)
+    leaves = tuple(leaf[None] for leaf in job.leaves)
+    tables = np.zeros((plan.batches_per_dispatch, plan.batch_size, 5, 21), np.float32)
+    compiled = dispatch._run_works.lower(leaves, tables, one, one, job.structure, plan, mesh).compile()
     text, columns = compiled.as_text(), policy.prior.columns
     shape = ",".join(map(str, (plan.batch_size, *columns.shape)))
     assert f"f32[{shape}]" in text
@@ -57,7 +58,7 @@ def test_long_runs_refresh_the_posterior(compiled_quickly, monkeypatch):
     original = type(policy).refresh
     monkeypatch.setattr(type(policy), "refresh", lambda self, state: refreshed.append(1) or original(self, state))
     monkeypatch.setattr(rollout, "REFRESH_EVERY", 16)
-    dispatch._run_works.clear_cache()
+    jax.clear_caches()
     often = jb.monte_carlo(policy, PROBLEM, **options)
     assert refreshed
     np.testing.assert_allclose(often.total_reward, usual.total_reward, atol=1e-3)
@@ -69,7 +70,7 @@ def test_long_runs_refresh_the_posterior(compiled_quickly, monkeypatch):
         assert bool(refreshed) == (horizon > 16)
         if horizon == 100:
             np.testing.assert_allclose(again.state.posterior.variance, once.state.posterior.variance, rtol=1e-3)
-    dispatch._run_works.clear_cache()
+    jax.clear_caches()
 
 
 @pytest.mark.parametrize(("first", "num_rounds", "due"), [(0, 8, 0), (8, 8, 0), (16, 8, 1), (24, 8, 0), (20, 8, 1)])

@@ -11,6 +11,7 @@ ROOT = pathlib.Path(jaxband.__file__).parent
 LAYERS = [
     ("checks", "pytree", "registry"),
     ("_runtime", "_compiled"),
+    ("calls",),
     ("base",),
     ("kernels",),
     ("posterior",),

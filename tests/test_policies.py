@@ -224,7 +224,7 @@ def draws_of(policy, run, key):
     key_plan = jax.random.split(key, 5)[3]
     keys = jax.vmap(lambda t: jax.random.fold_in(key_plan, t))(rounds)
     sampling = policy.policy if isinstance(policy, WarmUp) else policy
-    normals = jax.vmap(lambda key: jax.random.normal(key, (sampling.num_normals,)))(keys)
+    normals = jax.vmap(lambda key: jax.random.normal(key, (sampling.columns, K)))(keys)
     return states.posterior, jax.vmap(sampling.sampled)(normals, states.posterior, run.z)
 
 
@@ -270,7 +270,7 @@ def observed(policy):
 def test_thompson_draws_have_the_posterior_covariance_at_the_points_within_reach(depth, noisy):
     policy = rgp_ts(KERNEL, K, Z_MAX, NOISE, planner=exhaustive(depth), predictive_variance=noisy)
     belief, z = observed(policy), jnp.array([0, 2, 4])
-    normals = jax.random.normal(jax.random.key(0), (20_000, policy.num_normals))
+    normals = jax.random.normal(jax.random.key(0), (20_000, policy.columns, K))
     draws = np.asarray(jit(jax.vmap(lambda numbers: policy.sampled(numbers, belief, z)))(normals), np.float64)
     mean, root = (np.asarray(slot_sets.gather_points(x, z, depth), np.float64) for x in (belief.mean, belief.root))
     block = np.einsum("kpr,kqr->kpq", root, root) + noisy * NOISE**2 * np.eye(mean.shape[1])

@@ -285,7 +285,7 @@ def test_every_plan_has_random_numbers_of_its_own_round(num_arms):
             normals = prng.first_of_pairs(pairs, num_arms)
         else:
             normals = jax.random.normal(jax.random.fold_in(key_plan, t), (num_arms,))
-        best = policy.planner.plan_window(policy.sampled(normals, state.posterior, run.z[t]))
+        best = policy.planner.plan_window(policy.sampled(normals[None, :], state.posterior, run.z[t]))
         assert best.arms[0] == run.arms[t]
         state = update(state, Round(t, run.z[t]), run.arms[t], run.rewards[t])
 

@@ -5,6 +5,8 @@ Keys of another implementation, and 64-bit numbers, are left to `jax.random`. `n
 consecutive rounds, and streams of their own.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -79,7 +81,7 @@ def normal_pairs(key: Array, rounds: Array, count: int) -> Array:
 
 
 def first_of_pairs(pairs: Array, count: int) -> Array:
-    """The first `count` numbers of pairs [n]: their real parts, then their imaginary parts."""
+    """The first `count` numbers of pairs [n, ...]: their real parts, then their imaginary parts."""
     return jnp.concatenate([jnp.real(pairs), jnp.imag(pairs)])[:count]
 
 
@@ -123,11 +125,24 @@ def _is_threefry(key: Array) -> bool:
 
 def _threefry(key: Array, high: Array, low: Array) -> tuple[Array, Array]:
     """Threefry 2x32 with 20 rounds (Salmon et al. 2011) of the counters (high, low) under key [2]."""
-    keys = (key[0], key[1], key[0] ^ key[1] ^ jnp.uint32(0x1BD11BDA))
-    high, low = high + keys[0], low + keys[1]
+    first, second = jax.lax.index_in_dim(key, 0, keepdims=False), jax.lax.index_in_dim(key, 1, keepdims=False)
+    keys = [jnp.broadcast_to(k, high.shape) for k in (first, second, first ^ second ^ jnp.uint32(0x1BD11BDA))]
+    return _rounds(keys, high, low)
+
+
+@functools.partial(jax.jit, inline=True)  # traced once per shape
+def _rounds(keys: list[Array], high: Array, low: Array) -> tuple[Array, Array]:
+    """In `lax`, because operators take five times as long to trace."""
+
+    def rotate(x, by):
+        left, right = (jax.lax.full_like(x, n) for n in (by, 32 - by))
+        return jax.lax.bitwise_or(jax.lax.shift_left(x, left), jax.lax.shift_right_logical(x, right))
+
+    high, low = jax.lax.add(high, keys[0]), jax.lax.add(low, keys[1])
     for group in range(5):
         for rotation in ROTATIONS[group % 2]:
-            high = high + low
-            low = high ^ (low << jnp.uint32(rotation) | low >> jnp.uint32(32 - rotation))
-        high, low = high + keys[(group + 1) % 3], low + keys[(group + 2) % 3] + jnp.uint32(group + 1)
+            high = jax.lax.add(high, low)
+            low = jax.lax.bitwise_xor(high, rotate(low, rotation))
+        high = jax.lax.add(high, keys[(group + 1) % 3])
+        low = jax.lax.add(low, jax.lax.add(keys[(group + 2) % 3], jax.lax.full_like(low, group + 1)))
     return high, low

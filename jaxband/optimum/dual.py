@@ -17,6 +17,7 @@ import numpy as np
 from jax import Array
 
 from jaxband import checks
+from jaxband._runtime.entry_points import argument, compiled
 
 MAX_STEPS = 128  # about ten are usual
 MIDPOINT_EVERY = 4  # steps; halving the bracket now and then bounds their number
@@ -39,7 +40,11 @@ def dual_bound(curves: Array) -> DualBound:
     >>> round(bound.average.item(), 4), round(bound.price.item(), 4)
     (0.65, 0.3)
     """
-    curves = _checked(curves)
+    return _dual_bound(_checked(curves))
+
+
+@compiled
+def _dual_bound(curves: Array) -> DualBound:
     slack = ROUNDING * _spacing(curves)
 
     def unfinished(search):
@@ -47,7 +52,7 @@ def dual_bound(curves: Array) -> DualBound:
 
     search = jax.lax.while_loop(unfinished, lambda s: _narrowed(curves, s, _next_price(s, slack)), _around(curves))
     left, right = search.left, search.right
-    return bound_at_price(curves, jnp.where(left.value < right.value - slack, left.price, right.price))
+    return _bound_at_price(curves, jnp.where(left.value < right.value - slack, left.price, right.price))
 
 
 def dual_bound_from(curves: Array, price: Array, *, steps: int = 4, reach: float = 0.03) -> DualBound:
@@ -61,17 +66,19 @@ def dual_bound_from(curves: Array, price: Array, *, steps: int = 4, reach: float
     >>> round(bound.average.item(), 2)
     0.65
     """
-    curves = _checked(curves)
-    checks.scalar("price", price)
-    checks.finite("price", price)
     steps = checks.integer("steps", steps, minimum=1)
+    return _dual_bound_from(_checked(curves), _checked_price(price), argument(reach, float), steps)
+
+
+@compiled(static=("steps",))
+def _dual_bound_from(curves: Array, price: Array, reach: Array, steps: int) -> DualBound:
     search = outer = _around(curves)
     stride = reach * (jnp.max(curves) - jnp.min(curves))
-    price = jnp.clip(jnp.asarray(price, curves.dtype), outer.left.price + stride, outer.right.price - stride)
+    price = jnp.clip(price.astype(curves.dtype), outer.left.price + stride, outer.right.price - stride)
     for step in range(steps - 1):
         search = _narrowed(curves, search, price)
         price = _price_onward(search, outer, 3.0**step * stride)
-    return bound_at_price(curves, price)
+    return _bound_at_price(curves, price)
 
 
 def bound_at_price(curves: Array, price: Array) -> DualBound:
@@ -86,8 +93,12 @@ def bound_at_price(curves: Array, price: Array) -> DualBound:
     >>> bound_at_price([[0.0, 1.0, 1.0], [0.5, 0.5, 0.5]], price=0.5).relative_values.tolist()
     [[0.0, 0.25, 0.25], [0.0, 0.0, 0.0]]
     """
-    curves = _checked(curves)
-    price = jnp.asarray(price, curves.dtype)
+    return _bound_at_price(_checked(curves), _checked_price(price))
+
+
+@compiled
+def _bound_at_price(curves: Array, price: Array) -> DualBound:
+    price = price.astype(curves.dtype)
     gains = _gains(curves, price)
     rests = jnp.arange(curves.shape[1], dtype=curves.dtype)[None, :]
     if_played_at = curves - price - (rests + 1) * gains[:, None]
@@ -106,9 +117,15 @@ def terminal_values(curves: Array, price: Array, *, width: float = 0.015, looks:
     >>> terminal_values(curves, dual_bound(curves).price).shape
     (2, 3)
     """
+    looks = checks.integer("looks", looks, minimum=1)
+    return _terminal_values(_checked(curves), _checked_price(price), argument(width, float), looks)
+
+
+@compiled(static=("looks",))
+def _terminal_values(curves: Array, price: Array, width: Array, looks: int) -> Array:
     reach = width * (jnp.max(curves) - jnp.min(curves))
     prices = price + reach * jnp.asarray(np.linspace(-1.0, 1.0, looks), curves.dtype)
-    return jnp.mean(jax.vmap(lambda p: bound_at_price(curves, p).relative_values)(prices), axis=0)
+    return jnp.mean(jax.vmap(lambda p: _bound_at_price(curves, p).relative_values)(prices), axis=0)
 
 
 def total_reward_bound(bound: DualBound, z_init: Array, horizon: Array) -> Array:
@@ -131,7 +148,11 @@ def head_start(bound: DualBound, z_init: Array) -> Array:
     """What rests z_init [K] can add to the total of any number of rounds: Σ_j max(h_j(z_init), 0)."""
     checks.shape("z_init", z_init, bound.gains.shape, "[K]")
     checks.indices("z_init", z_init, bound.relative_values.shape[1], "0..z_max")
-    z_init = jnp.asarray(z_init)
+    return _head_start(bound, argument(z_init, np.int32))
+
+
+@compiled
+def _head_start(bound: DualBound, z_init: Array) -> Array:
     rests = jnp.arange(bound.relative_values.shape[1], dtype=z_init.dtype)
     here = rests[None, :] == z_init[:, None]
     return jnp.sum(jnp.where(here, jnp.maximum(bound.relative_values, 0.0), 0.0))
@@ -238,4 +259,10 @@ def _checked(curves: Array) -> Array:
     checks.finite("curves", curves)
     if 0 in np.shape(curves):
         raise ValueError(f"curves must have at least one arm and one rest, got shape {list(np.shape(curves))}")
-    return jnp.asarray(curves, dtype=float)
+    return argument(curves, float)
+
+
+def _checked_price(price) -> Array:
+    checks.scalar("price", price)
+    checks.finite("price", price)
+    return argument(price, float)

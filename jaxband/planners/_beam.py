@@ -70,7 +70,6 @@ class Beam(Planner):
         idle: bool = False,
     ) -> Plan:
         """A sequence of large total; terminal values count too, and guide the search. See `base.Planner`."""
-        self.refuse_plays(plays)
         points, worth = slot_sets.extended_window_points(curves, z, self.depth, terminal_values)
         masked, worth = slot_sets.mask(points, available, idle), slot_sets.pad_for_idle(worth, available, idle)
         plan = slot_sets.unmask(self._search(masked, worth), len(points), available, idle)
@@ -80,7 +79,6 @@ class Beam(Planner):
         """The same, without terminal values, from the points within the window [K, 2d − 1]."""
         if num_slots is not None or terminal is not None:
             raise TypeError("planners.beam takes neither num_slots nor terminal from a window; use plan, or subset")
-        slot_sets.check_points(points, self.depth)
         first, again = points[:, : self.depth], points[:, self.depth :]
         points = jnp.concatenate([jnp.pad(first, ((0, 0), (0, 1))), jnp.pad(again, ((0, 0), (0, 1)))], axis=1)
         return self._search(points, jnp.zeros_like(points))

@@ -64,7 +64,6 @@ class Exhaustive(WindowPlanner):
 
     def plan_window(self, points: Array, *, num_slots: Array | None = None, terminal: Array | None = None) -> Plan:
         """The same from the points within the window [K, 2d − 1]; only the first `num_slots` slots count, if given."""
-        slot_sets.check_points(points, self.depth, terminal)
         self.check(points.shape[0])
         if self.depth == 1 and num_slots is None and terminal is None:
             return best_arm(points[:, 0])  # so plain that XLA makes one loop of it and what it is made of

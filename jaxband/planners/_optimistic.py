@@ -17,7 +17,7 @@ from jax import Array
 
 from jaxband import checks
 from jaxband._compiled.batching import any_over_batch
-from jaxband.planners import max_tree, slot_sets
+from jaxband.planners import max_tree
 from jaxband.planners.window_planner import WindowPlanner
 from jaxband.registry import Cost, register
 
@@ -78,7 +78,6 @@ class Optimistic(WindowPlanner):
         """The same from the points within the window [K, 2d − 1]."""
         if num_slots is not None or terminal is not None:
             raise TypeError("planners.optimistic takes neither num_slots nor terminal; use planners.subset")
-        slot_sets.check_points(points, self.depth)
         num_arms = points.shape[0]
         tree, leader, used = _grow(
             points, min(max(self.budget // num_arms, 1), _num_inner(num_arms, self.depth)), self.bound

@@ -60,7 +60,6 @@ class Subset(WindowPlanner):
 
     def plan_window(self, points: Array, *, num_slots: Array | None = None, terminal: Array | None = None) -> Plan:
         """The same from the points within the window [K, 2d − 1]; only the first `num_slots` slots count, if given."""
-        slot_sets.check_points(points, self.depth, terminal)
         self.check(points.shape[0])
         worth = slot_sets.slot_set_totals(slot_sets.increments(points, num_slots))
         worth = worth if terminal is None else worth + slot_sets.terminal_totals(terminal)

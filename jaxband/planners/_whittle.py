@@ -15,7 +15,6 @@ import numpy as np
 from jax import Array
 
 from jaxband.base import Plan, Planner
-from jaxband.planners import slot_sets
 from jaxband.planners.greedy import best_arm
 from jaxband.registry import Cost, register
 
@@ -49,10 +48,6 @@ class Whittle(Planner):
         idle: bool = False,
     ) -> Plan:
         """The arm of largest index; its value is that index, which proves nothing. See `base.Planner`."""
-        self.refuse_plays(plays)
-        if terminal_values is not None:
-            raise TypeError("planners.whittle takes no terminal values: its index counts what comes later")
-        curves, z = slot_sets.inputs(z, curves=curves)
         here = jnp.take_along_axis(indices(curves), z[:, None], axis=1)[:, 0]
         plan = best_arm(here, available, idle)._replace(certified=jnp.asarray(False))
         return self.shaped(plan, plays)

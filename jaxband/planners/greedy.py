@@ -5,7 +5,6 @@ from jax import Array
 
 from jaxband._compiled import batching
 from jaxband.base import IDLE, Plan
-from jaxband.planners import slot_sets
 
 
 def best_arm(values: Array, available: Array | None = None, idle: bool = False) -> Plan:
@@ -16,7 +15,7 @@ def best_arm(values: Array, available: Array | None = None, idle: bool = False) 
     if available is None and not idle:
         return Plan(jnp.argmax(values).astype(jnp.int32)[None], batching.fast_max(values), jnp.asarray(True))
     if available is not None:
-        values = jnp.where(slot_sets.checked_mask(available, len(values)), values, -jnp.inf)
+        values = jnp.where(available, values, -jnp.inf)
     best = jnp.max(values)
     play = best >= 0.0 if idle else best > -jnp.inf
     arm = jnp.where(play, jnp.argmax(values).astype(jnp.int32), IDLE)

@@ -12,7 +12,6 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from jaxband import checks
 from jaxband.base import IDLE, Plan
 
 
@@ -101,54 +100,18 @@ def variance_increments(roots: Array) -> Array:
     return jnp.sum(last * (2.0 * earlier + last), axis=-1)
 
 
-def inputs(z: Array, **table: Array) -> tuple[Array, Array]:
-    """One named table [K, G, ...] and rests z [K] as arrays, checked."""
-    ((name, table),) = table.items()
-    table, z = jnp.asarray(table, dtype=float), jnp.asarray(z)
-    checks.shape(name, table, (None,) * max(table.ndim, 2), "[K, G, ...]")
-    checks.finite(name, table)
-    checks.shape("z", z, table.shape[:1], "[K]")
-    checks.indices("z", z, table.shape[1], "the grid")
-    return table, z
-
-
-def ucb_inputs(mean: Array, root: Array, z: Array) -> tuple[Array, Array, Array]:
-    """Mean [K, G], root [K, G, r] and rests z [K] as arrays, checked."""
-    mean, z = inputs(z, mean=mean)
-    root, z = inputs(z, root=root)
-    checks.shape("root", root, (*mean.shape, None), "[K, G, r]")
-    return mean, root, z
-
-
-def check_points(points: Array, depth: int, ends: Array | None = None) -> None:
-    """Do the points, and the worth of what is left after them, belong to a window of this depth?"""
-    checks.shape("points", points, (None, 2 * depth - 1), "[K, 2·depth − 1]")
-    if ends is not None:
-        checks.shape("terminal", ends, (points.shape[0], depth + 1), "[K, depth + 1]")
-
-
 def window_points(curves: Array, z: Array, depth: int, terminal_values: Array | None) -> tuple[Array, Array | None]:
     """The points of curves [K, G] from rests z [K], and the `terminal_points` if terminal values are given."""
-    curves, z = inputs(z, curves=curves)
-    points = gather_points(curves, z, depth)
-    if terminal_values is None:
-        return points, None
-    return points, terminal_points(_terminal_values(terminal_values, curves), z, depth)
+    terminal = None if terminal_values is None else terminal_points(terminal_values, z, depth)
+    return gather_points(curves, z, depth), terminal
 
 
 def extended_window_points(curves: Array, z: Array, depth: int, terminal_values: Array | None) -> tuple[Array, Array]:
     """The points of curves [K, G] in a window of one slot more, and terminal values at them or zeros: [K, 2d + 1]."""
-    curves, z = inputs(z, curves=curves)
     points = gather_points(curves, z, depth + 1)
     if terminal_values is None:
         return points, jnp.zeros_like(points)
-    return points, gather_points(_terminal_values(terminal_values, curves), z, depth + 1)
-
-
-def _terminal_values(terminal_values: Array, curves: Array) -> Array:
-    checks.shape("terminal_values", terminal_values, curves.shape, "[K, G]")
-    checks.finite("terminal_values", terminal_values)
-    return jnp.asarray(terminal_values, dtype=float)
+    return points, gather_points(terminal_values, z, depth + 1)
 
 
 def mask(points: Array, available: Array | None, idle: bool = False, virtual_arms: int = 1) -> Array:
@@ -159,23 +122,12 @@ def mask(points: Array, available: Array | None, idle: bool = False, virtual_arm
     """
     if available is None and not idle:
         return points
-    if available is not None:
-        available = checked_mask(available, len(points))
     none = jnp.zeros((), points.dtype) if idle else jnp.where(jnp.any(available), -jnp.inf, 0.0).astype(points.dtype)
     later = 0.0 if idle else -jnp.inf
     virtual = jnp.full((virtual_arms, points.shape[1]), later, points.dtype).at[:, 0].set(none)
     if available is not None:
         points = points.at[:, 0].set(jnp.where(available, points[:, 0], -jnp.inf))
     return jnp.concatenate([points, virtual])
-
-
-def checked_mask(available: Array, num_arms: int) -> Array:
-    """`available` as an array [K] of truth values, checked."""
-    checks.shape("available", available, (num_arms,), "[K]")
-    available = jnp.asarray(available)
-    if available.dtype != bool:
-        raise TypeError(f"available must hold truth values, got {available.dtype}")
-    return available
 
 
 def pad_for_idle(rows: Array, available: Array | None, idle: bool = False, virtual_arms: int = 1) -> Array:

@@ -22,11 +22,7 @@ class WindowPlanner(Planner):
         idle: bool = False,
     ) -> Plan:
         """The best sequence that `plan_window` finds; see `base.Planner`."""
-        self.refuse_plays(plays)
-        if terminal_values is not None and not self.takes_terminal_values:
-            raise TypeError(f"{type(self).__name__} takes no terminal values; use planners.subset or beam")
         points, terminal = slot_sets.window_points(curves, z, self.depth, terminal_values)
-        self.check(len(points))
         virtual = 1 if self.repeats else self.depth
         masked = slot_sets.mask(points, available, idle, virtual)
         if terminal is not None:
@@ -45,8 +41,6 @@ class WindowPlanner(Planner):
         available: Array | None = None,
     ) -> Plan:
         """The best sequence that `plan_ucb_window` finds; mean [K, G], root [K, G, r]."""
-        mean, root, z = slot_sets.ucb_inputs(mean, root, z)
-        self.check(len(mean))
         means, roots = slot_sets.gather_points(mean, z, self.depth), slot_sets.gather_points(root, z, self.depth)
         means, roots = slot_sets.mask(means, available), slot_sets.pad_for_idle(roots, available)
         plan = self.plan_ucb_window(means, roots, alpha, extra_variance=extra_variance)

@@ -31,7 +31,8 @@ def from_functions(
     ...     update=lambda state, round, arm, reward: state + 1,
     ...     num_arms=3,
     ... )
-    >>> policy.choose(None, 7, None)
+    >>> arm, state = policy.choose(None, 7, Round(t=0, z=[0, 0, 0]))
+    >>> int(arm), int(state)
     (1, 7)
     """
     for argument, function in (("init", init), ("choose", choose), ("update", update)):

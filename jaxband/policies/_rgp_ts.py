@@ -76,33 +76,41 @@ class RgpTs(PosteriorPolicy):
     first_round: int = 0
 
     @property
-    def num_normals(self) -> int:
-        """How many standard normal numbers a plan takes."""
-        return self.num_arms if self.depth == 1 else self.num_arms * self.prior.root.shape[-1]
-
-    @property
     def draws_ahead(self) -> bool:
         """Are normal numbers drawn for many rounds at once? Not if it plans less often, or needs many."""
-        return self.replan_every == 1 and self.num_normals <= FEW_NORMALS
+        most = self.num_arms * (1 if self.depth == 1 else self.z_max + 1)
+        return self.replan_every == 1 and most <= FEW_NORMALS
+
+    @property
+    def columns(self) -> int:
+        """How many standard normal numbers a plan takes for every arm."""
+        return 1 if self.depth == 1 else self.prior.root.shape[-1]
 
     def draw(self, key: Array, rounds: Array) -> Array:
-        """Pairs of normal numbers [n, ⌈num_normals / 2⌉], or a key per round."""
+        """Pairs of normal numbers for every round, or a key."""
         if not self.draws_ahead:
             return super().draw(key, rounds)
-        size = -(-self.num_normals // 2)
+        size = -(-self.columns * self.num_arms // 2) if self.depth == 1 else -(-self.columns // 2) * self.num_arms
         return prng.normal_pairs(key, rounds, size).reshape(len(rounds), size)
 
+    def normals(self, key: Array) -> Array:
+        """[columns, K] from what `draw` gave. Column by column, so that a root padded with zeros changes no number."""
+        if not self.draws_ahead:
+            return prng.normal(key, (self.columns, self.num_arms))
+        if self.depth == 1:
+            return prng.first_of_pairs(key, self.num_arms)[None, :]
+        pairs = key.reshape(-1, 1, self.num_arms)
+        both = jnp.concatenate([jnp.real(pairs), jnp.imag(pairs)], axis=1)
+        return both.reshape(-1, self.num_arms)[: self.columns]
+
     def plan(self, key, state: PosteriorState, round: Round) -> Plan:
-        size = self.num_normals
-        normals = prng.first_of_pairs(key, size) if self.draws_ahead else prng.normal(key, (size,))
-        points = slot_sets.mask(self.sampled(normals, state.posterior, round.z), round.available)
+        points = slot_sets.mask(self.sampled(self.normals(key), state.posterior, round.z), round.available)
         return slot_sets.unmask(self.planner.plan_window(points), self.num_arms, round.available)
 
     def sampled(self, normals: Array, belief: Posterior, z: Array) -> Array:
-        """A joint draw of the curves at the points within the window, [K, 2d − 1], from normals [num_normals]."""
+        """A joint draw of the curves at the points within the window, [K, 2d − 1], from normals [columns, K]."""
         if self.depth == 1:  # one point per arm: its own variance is all there is to know
             mean, variance = posterior.moments_at(belief, z)
-            return (mean + jnp.sqrt(variance + self.predictive_variance * self.noise**2) * normals)[:, None]
+            return (mean + jnp.sqrt(variance + self.predictive_variance * self.noise**2) * normals[0])[:, None]
         mean, root = self.window(belief, z)
-        normals = normals.reshape(self.num_arms, -1)
-        return mean + jnp.einsum("kpr,kr->kp", root, normals, precision=jax.lax.Precision.HIGHEST)
+        return mean + jnp.einsum("kpr,rk->kp", root, normals, precision=jax.lax.Precision.HIGHEST)

@@ -55,12 +55,11 @@ class UcbZ(Policy):
         return UcbZState(zeros, zeros)
 
     def choose(self, key: Array, state: UcbZState, round: Round) -> tuple[Array, UcbZState]:
-        z = jnp.minimum(jnp.asarray(round.z), self.z_max)
-        unseen = state.counts == 0
+        z, unseen = round.z, state.counts == 0
         best = best_arm(self._bounds(state, z), round.available).arms[0]
         arm = jnp.where(jnp.any(unseen), self._visit(key, unseen, z), best)
         if round.available is not None:  # the pair must wait
-            arm = jnp.where(jnp.asarray(round.available)[arm], arm, best)
+            arm = jnp.where(round.available[arm], arm, best)
         return arm, state
 
     def _visit(self, key: Array, unseen: Array, z: Array) -> Array:
@@ -78,5 +77,5 @@ class UcbZ(Policy):
         return jnp.where(counts > 0, sums / counts + width, jnp.inf)
 
     def update(self, state: UcbZState, round: Round, arm: Array, reward: Array) -> UcbZState:
-        z, played = jnp.minimum(jnp.asarray(round.z)[arm], self.z_max), jnp.where(arm >= 0, 1.0, 0.0)
+        z, played = round.z[arm], jnp.where(arm >= 0, 1.0, 0.0)
         return UcbZState(state.counts.at[arm, z].add(played), state.sums.at[arm, z].add(played * reward))

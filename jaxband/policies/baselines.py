@@ -45,9 +45,8 @@ class Random(_Stateless):
     def choose(self, key: Array, state: tuple, round: Round) -> tuple[Array, tuple]:
         if round.available is None:
             return jax.random.randint(key, (), 0, self.num_arms, jnp.int32), state
-        available = jnp.asarray(round.available)
-        numbers = jnp.where(available, jax.random.uniform(key, (self.num_arms,)), -1.0)
-        return jnp.where(jnp.any(available), jnp.argmax(numbers).astype(jnp.int32), IDLE), state
+        numbers = jnp.where(round.available, jax.random.uniform(key, (self.num_arms,)), -1.0)
+        return jnp.where(jnp.any(round.available), jnp.argmax(numbers).astype(jnp.int32), IDLE), state
 
 
 @pytree_dataclass(static=("num_arms",))
@@ -60,9 +59,9 @@ class RoundRobin(_Stateless):
 
 def in_turn(round: Round, num_arms: int) -> Array:
     """Arm t mod K; if it is not available, the next one that is."""
-    first = jnp.asarray(round.t, jnp.int32) % num_arms
+    first = round.t % num_arms
     if round.available is None:
         return first
     later = (first + jnp.arange(num_arms, dtype=jnp.int32)) % num_arms
-    can = jnp.asarray(round.available)[later]
+    can = round.available[later]
     return jnp.where(jnp.any(can), later[jnp.argmax(can)], IDLE)

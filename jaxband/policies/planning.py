@@ -43,16 +43,15 @@ class PlanningPolicy(Policy):
         raise NotImplementedError(f"{type(self).__name__} does not define plan(key, state, round)")
 
     def choose(self, key, state: State, round: Round) -> tuple[Array, State]:
-        round = round._replace(z=jnp.minimum(jnp.asarray(round.z), self.z_max))  # longer rests count as z_max
         if self.replan_every == 1:
             state = state._replace(plan=self._kept(self.plan(key, state, round)))
             return state.plan.arms[0], state
-        slot = (jnp.asarray(round.t, jnp.int32) - self.first_round) % self.replan_every
+        slot = (round.t - self.first_round) % self.replan_every
         plan = jax.lax.cond(slot == 0, lambda: self._kept(self.plan(key, state, round)), lambda: state.plan)
         arm = plan.arms[slot]
         if round.available is not None:  # a planned arm that is not there gives way to the first of another plan
             instead = self.plan(key, state, round).arms[0].astype(jnp.int32)
-            arm = jnp.where((arm >= 0) & jnp.asarray(round.available)[arm], arm, instead)
+            arm = jnp.where((arm >= 0) & round.available[arm], arm, instead)
         return arm, state._replace(plan=plan)
 
     def describe(self, state: State) -> dict[str, Array]:
@@ -95,8 +94,7 @@ class PosteriorPolicy(PlanningPolicy):
 
     def update(self, state: PosteriorState, round: Round, arm: Array, reward: Array) -> PosteriorState:
         played = arm if round.available is None else jnp.maximum(arm, 0)
-        z = jnp.minimum(jnp.asarray(round.z)[played], self.z_max)
-        seen = posterior.observe(state.posterior, played, z, reward, self.noise, compensate=False)
+        seen = posterior.observe(state.posterior, played, round.z[played], reward, self.noise, compensate=False)
         if round.available is not None:  # then there may be rounds without a play, which teach nothing
             seen = jax.tree.map(lambda new, old: jnp.where(arm >= 0, new, old), seen, state.posterior)
         return state._replace(posterior=seen)

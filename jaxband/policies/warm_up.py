@@ -50,7 +50,7 @@ class WarmUp(Policy):
         return self.policy.init(key)
 
     def choose(self, key, state: State, round: Round) -> tuple[Array, State]:
-        t = jnp.asarray(round.t, jnp.int32) - self.first_round
+        t = round.t - self.first_round
 
         def chosen():
             arm, new = self.policy.choose(key, state, round)

@@ -12,6 +12,7 @@ from jax import Array
 
 from jaxband import checks
 from jaxband._compiled import linalg
+from jaxband._runtime.entry_points import argument, compiled
 from jaxband.posterior.state import Posterior, as_columns, as_root, padded
 
 
@@ -23,6 +24,11 @@ def refresh(posterior: Posterior, noise: Array) -> Posterior:
     root = L R⁻¹, mean = root q. An orthogonal factorisation is accurate where the normal equations (I + LᵀDL) and one
     observation per rest are not, once some rests are seen 10⁵ times and others never.
     """
+    return _refresh(posterior, _checked(noise))
+
+
+@compiled
+def _refresh(posterior: Posterior, noise: Array) -> Posterior:
     factors = _factors(posterior, noise)  # [K, r + 1, r + 1]
     prior_root = as_root(posterior.prior_columns, posterior.counts.shape[1])
     root = jax.vmap(lambda prior, factor: linalg.divide_by_triangle(prior, factor[:-1, :-1]))(prior_root, factors)
@@ -43,14 +49,17 @@ def log_evidence(posterior: Posterior, noise: Array) -> Array:
 
     From the factor of `refresh`: −½ ln det(I + LᵀDL) = −Σ ln |R_ii|, and the last R_ii² is the least sum of squares.
     """
+    return _log_evidence(posterior, _checked(noise))
+
+
+@compiled
+def _log_evidence(posterior: Posterior, noise: Array) -> Array:
     diagonals = jnp.abs(jnp.diagonal(_factors(posterior, noise), axis1=1, axis2=2))  # [K, r + 1]
     return -jnp.sum(jnp.log(diagonals[:, :-1])) - 0.5 * jnp.sum(diagonals[:, -1] ** 2)
 
 
 def _factors(posterior: Posterior, noise: Array) -> Array:
     """The triangular factor of every arm's least-squares problem, right-hand side included: [K, r + 1, r + 1]."""
-    checks.scalar("noise", noise)
-    checks.positive("noise", noise)
 
     def factor(prior_root, counts, sums):
         rank = prior_root.shape[1]
@@ -62,3 +71,9 @@ def _factors(posterior: Posterior, noise: Array) -> Array:
 
     prior_root = as_root(posterior.prior_columns, posterior.counts.shape[1])
     return jax.vmap(factor)(prior_root, posterior.counts, posterior.sums - posterior.sums_error)
+
+
+def _checked(noise) -> Array:
+    checks.scalar("noise", noise)
+    checks.positive("noise", noise)
+    return argument(noise, float)

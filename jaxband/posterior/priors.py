@@ -7,6 +7,7 @@ import numpy as np
 from jax import Array
 
 from jaxband import checks
+from jaxband._runtime.entry_points import argument, compiled
 from jaxband.kernels.base import Kernel, as_kernel, is_traced
 from jaxband.kernels.gram_matrices import gram_at, gram_float64
 from jaxband.posterior.state import Posterior, as_columns
@@ -44,9 +45,15 @@ def prior(
         root = jnp.stack([_traced_root(k, x, rank) for k, x in pairs])
     else:
         root = _padded_to([_root(gram_float64(k, x), tolerance) for k, x in pairs], rank)
-    columns = as_columns(jnp.asarray(root if differ else [root[0]] * num_arms, dtype=float))
-    zeros = jnp.zeros((num_arms, root.shape[1]))
-    no_mean = jnp.zeros((num_arms, columns.shape[-1]))
+    return _without_plays(argument(root, float), num_arms)
+
+
+@compiled(static=("num_arms",))
+def _without_plays(root: Array, num_arms: int) -> Posterior:
+    """The posterior whose roots are [K, G, r], or [1, G, r] for all arms."""
+    columns = as_columns(jnp.broadcast_to(root, (num_arms, *root.shape[1:])))
+    zeros = jnp.zeros((num_arms, root.shape[1]), root.dtype)
+    no_mean = jnp.zeros((num_arms, columns.shape[-1]), root.dtype)
     return Posterior(
         means=no_mean,
         variances=jnp.sum(columns**2, axis=1),

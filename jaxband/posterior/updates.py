@@ -13,6 +13,7 @@ import numpy as np
 from jax import Array
 
 from jaxband import checks
+from jaxband._runtime.entry_points import argument, compiled, is_tracing
 from jaxband.posterior.factors import refresh
 from jaxband.posterior.state import Posterior
 
@@ -29,7 +30,13 @@ def observe(
     it.
     """
     _check_plays(posterior, arm, z, reward, noise)
-    arm, z = jnp.asarray(arm, jnp.int32), jnp.asarray(z, jnp.int32)
+    arm, z = argument(arm, np.int32), argument(z, np.int32)
+    return _observe(posterior, arm, z, argument(reward, float), argument(noise, float), bool(compensate))
+
+
+@compiled(static=("compensate",))
+def _observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: Array, compensate: bool) -> Posterior:
+    z = jnp.minimum(z, posterior.counts.shape[1] - 1)
     v = posterior.columns[arm, :, z]
     u = jnp.sum(posterior.columns[arm] * v[:, None], axis=0)
     predictive = posterior.variances[arm, z] + noise**2
@@ -64,16 +71,28 @@ def condition(posterior: Posterior, arms: Array, z: Array, rewards: Array, noise
     for name, value in (("z", z), ("rewards", rewards)):
         checks.shape(name, value, np.shape(arms), "[N]")
     _check_plays(posterior, arms, z, rewards, noise)
-    arms, z, rewards = jnp.asarray(arms), jnp.asarray(z), jnp.asarray(rewards, posterior.sums.dtype)
-    new_sums = jnp.zeros_like(posterior.sums).at[arms, z].add(rewards)
+    if is_tracing(posterior, arms, z, rewards, noise):
+        where = jnp.asarray(arms), jnp.minimum(jnp.asarray(z), posterior.counts.shape[1] - 1)
+        new_counts = jnp.zeros_like(posterior.counts).at[where].add(1)
+        new_sums = jnp.zeros_like(posterior.sums).at[where].add(jnp.asarray(rewards, posterior.sums.dtype))
+    else:  # on the host, so that another number of plays compiles nothing
+        where = np.asarray(arms), np.minimum(np.asarray(z), posterior.counts.shape[1] - 1)
+        new_counts, new_sums = np.zeros(posterior.counts.shape, np.int32), np.zeros(posterior.sums.shape)
+        np.add.at(new_counts, where, 1)
+        np.add.at(new_sums, where, np.asarray(rewards, np.float64))
+    return _added(posterior, new_counts, argument(new_sums, float), argument(noise, float))
+
+
+@compiled
+def _added(posterior: Posterior, new_counts: Array, new_sums: Array, noise: Array) -> Posterior:
     sums, sums_error = compensated_add(posterior.sums, posterior.sums_error, new_sums)
-    counts = posterior.counts.at[arms, z].add(1)
+    counts = posterior.counts + new_counts
     return refresh(posterior._replace(counts=counts, sums=sums, sums_error=sums_error), noise)
 
 
 def _check_plays(posterior, arm, z, reward, noise) -> None:
     checks.indices("arm", arm, posterior.counts.shape[0], "the arms")
-    checks.indices("z", z, posterior.counts.shape[1], "the grid; rests beyond z_max count as z_max")
+    checks.rests("z", z)
     checks.finite("reward", reward)
     checks.scalar("noise", noise)
     checks.positive("noise", noise)

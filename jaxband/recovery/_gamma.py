@@ -25,7 +25,7 @@ def gamma(theta: Array, z_max: int, *, reflection: float | None = None) -> Array
     reflection = z_max + 1 if reflection is None else reflection
     if not reflection > z_max:
         raise ValueError(f"reflection must be > z_max = {z_max}, got {reflection}")
-    return tabulate(lambda theta, z: value(theta, z, reflection), theta, z_max)
+    return tabulate(family(z_max, float(reflection)).value, theta, z_max)
 
 
 def value(theta: Array, z: Array, reflection: float) -> Array:

@@ -14,6 +14,7 @@ import numpy as np
 from jax import Array
 
 from jaxband import checks
+from jaxband._runtime.entry_points import argument, compiled
 from jaxband.registry import register_type
 
 
@@ -53,8 +54,12 @@ register_type("family", ParametricFamily)
 def tabulate(value: Callable[[Array, Array], Array], theta: Array, z_max: int) -> Array:
     """value(theta[j], z) for every arm j and rest z, [K, G]."""
     z_max = checks.integer("z_max", z_max, minimum=0)
-    theta = jnp.asarray(theta, dtype=float)
     checks.shape("theta", theta, (None, 3), "[K, 3]")
     checks.finite("theta", theta)
+    return _tabulate(value, argument(theta, float), z_max)
+
+
+@compiled(static=("value", "z_max"))
+def _tabulate(value: Callable[[Array, Array], Array], theta: Array, z_max: int) -> Array:
     grid = jnp.arange(z_max + 1, dtype=theta.dtype)
     return jax.vmap(lambda arm: jax.vmap(lambda z: value(arm, z))(grid))(theta)

@@ -1,9 +1,10 @@
 """The pipeline that `monte_carlo` and the sweep's workers share: replications side by side on all devices.
 
 A *job* is a policy, a problem and a seed. Jobs that differ only in numbers share one compiled program: their leaves are
-stacked, one row per device, and each device runs its own row, batch after batch. The next dispatch computes while the
-results of the last one are taken in. Every replication is computed in a lane of its own from fold_in(key(seed), r), so
-that its results are the same to the last bit whatever runs beside it.
+stacked, one row per device, and each device runs its own row, batch after batch. Their curves are drawn before that by
+another program (`curves`). The next dispatch computes while the results of the last one are taken in. Every
+replication is computed in a lane of its own from fold_in(key(seed), r), so that its results are the same to the last
+bit whatever runs beside it.
 """
 
 import contextlib
@@ -18,12 +19,11 @@ import numpy as np
 from jax import Array
 from jax.sharding import Mesh, PartitionSpec
 
-from jaxband._compiled import prng
 from jaxband._compiled.dce import eliminate_dead_code
 from jaxband._runtime import interrupts
 from jaxband.base import Policy, PolicyError
 from jaxband.problem import Problem
-from jaxband.simulation import rollout
+from jaxband.simulation import curves, rollout
 from jaxband.simulation.layout import Layout
 from jaxband.simulation.metrics import Stretch
 from jaxband.simulation.rollout import ReplicationState, Rounds, begin, faulty_arm, play_rounds, refresh_if_due
@@ -37,12 +37,11 @@ class Job(NamedTuple):
 
     policy: Policy
     problem: Problem
-    leaves: tuple[np.ndarray, ...]  # of policy, problem and key
-    compile_key: tuple  # what is compiled for: the structure around the leaves, their shapes, and the layout
-
-    @property
-    def layout(self) -> Layout:
-        return self.compile_key[-1]
+    leaves: tuple[np.ndarray, ...]  # of policy, problem without its curves, and key
+    draw: curves.Draw  # of its curves
+    structure: Any  # around the leaves
+    layout: Layout
+    compile_key: tuple  # what is compiled for: jobs that share it differ in numbers only
 
 
 class Work(NamedTuple):
@@ -67,15 +66,11 @@ class Measured(NamedTuple):
 
 def make_job(policy: Policy, problem: Problem, seed: int, layout: Layout) -> Job:
     """The leaves as NumPy arrays, so that stacking them compiles nothing."""
-    leaves, structure = jax.tree.flatten((policy, problem, _key_data(seed)))
+    leaves, structure = jax.tree.flatten((policy, problem.given(None), curves.key_data(seed)))
     leaves = tuple(np.asarray(leaf) for leaf in leaves)
-    shapes = tuple((leaf.shape, leaf.dtype.name) for leaf in leaves)
-    return Job(policy, problem, leaves, (structure, shapes, layout))
-
-
-@functools.lru_cache(maxsize=64)
-def _key_data(seed: int) -> np.ndarray:
-    return np.asarray(jax.random.key_data(jax.random.key(seed)))
+    shapes = problem.table_shape.shape, *((leaf.shape, leaf.dtype.name) for leaf in leaves)
+    compile_key = structure, shapes, layout
+    return Job(policy, problem, leaves, curves.make_draw(problem, seed), structure, layout, compile_key)
 
 
 def run(works: Iterable[Work], devices: Sequence[jax.Device]) -> Iterator[tuple[Work, Measured]]:
@@ -87,7 +82,7 @@ def run(works: Iterable[Work], devices: Sequence[jax.Device]) -> Iterator[tuple[
     for dispatch in _dispatches(works, len(devices)):
         try:
             with _tagged(dispatch.works[0]):
-                started = dispatch, _run_works(*dispatch.arguments(), mesh)
+                started = dispatch, dispatch.launch(mesh)
         except PolicyError:
             if running:  # what is done is not lost
                 yield from _collect(*running)
@@ -108,16 +103,20 @@ class _Dispatch(NamedTuple):
     first: np.ndarray  # [devices]; batch
     count: np.ndarray  # [devices]
 
-    def arguments(self) -> tuple:
+    def launch(self, mesh: Mesh) -> dict[str, Any]:
         jobs = [work.job for work in self.works]
         jobs += jobs[:1] * (self.width - len(jobs))
-        stacked = tuple(np.stack(rows) for rows in zip(*(job.leaves for job in jobs), strict=True))
-        return stacked, self.first, self.count, jobs[0].compile_key[0], jobs[0].layout
+        layout = jobs[0].layout
+        size = layout.batch_size, layout.batches_per_dispatch
+        drawn = curves.draw([job.draw for job in jobs], self.first, self.count, *size, mesh)
+        leaves = tuple(np.stack(rows) for rows in zip(*(job.leaves for job in jobs), strict=True))
+        results = _run_works(leaves, drawn.curves, self.first, self.count, jobs[0].structure, layout, mesh)
+        return results | {"fingerprint": drawn.fingerprint}
 
 
 def _dispatches(works: Iterable[Work], width: int) -> Iterator[_Dispatch]:
-    """Works that share a compilation run side by side; the order of works is kept."""
-    for _, alike in itertools.groupby(works, key=lambda work: work.job.compile_key):
+    """Works that share their compilations run side by side; the order of works is kept."""
+    for _, alike in itertools.groupby(works, key=lambda work: (work.job.compile_key, work.job.draw.key)):
         while batch := list(itertools.islice(alike, width)):
             layout = batch[0].job.layout
             idle = [0] * (width - len(batch))
@@ -167,32 +166,37 @@ def _raise_faults(work: Work, start: int, fault: rollout.Fault) -> None:
 
 
 @functools.partial(jax.jit, static_argnames=("structure", "layout", "mesh"), compiler_options=NO_LOOP_SPLITTING)
-def _run_works(leaves: tuple[Array, ...], first: Array, count: Array, structure, layout: Layout, mesh: Mesh):
+def _run_works(leaves: tuple[Array, ...], tables: Array, first: Array, count: Array, structure, layout, mesh: Mesh):
     """[devices · batches_per_dispatch, batch_size, ...] of everything that is measured."""
 
-    def one_device(leaves, first, count):
+    def one_device(leaves, tables, first, count):
         policy, problem, key = jax.tree.unflatten(structure, [x[0] for x in leaves])
-        return run_batches(policy, problem, jax.random.wrap_key_data(key), first[0], count[0], layout)
+        return run_batches(policy, problem, tables, jax.random.wrap_key_data(key), first[0], count[0], layout)
 
     apart = PartitionSpec("works")
-    return jax.shard_map(one_device, mesh=mesh, in_specs=apart, out_specs=apart, check_vma=False)(leaves, first, count)
+    run = jax.shard_map(one_device, mesh=mesh, in_specs=apart, out_specs=apart, check_vma=False)
+    return run(leaves, tables, first, count)
 
 
-def run_batches(policy: Policy, problem: Problem, key: Array, first: Array, count: Array, layout: Layout):
-    """`count` batches from the `first` on, one after the other: [batches_per_dispatch, batch_size, ...]."""
+def run_batches(
+    policy: Policy, problem: Problem, tables: Array, key: Array, first: Array, count: Array, layout: Layout
+):
+    """`count` batches from the `first` on, one after the other: [batches_per_dispatch, batch_size, ...].
+
+    `tables` [batches_per_dispatch, batch_size, K, G] are their curves; `problem` comes without.
+    """
 
     @jax.jit  # traced once, for the shapes and for the loop
-    def batch(policy, problem, key, number):
-        rows = number.astype(jnp.uint32) * np.uint32(layout.batch_size) + np.arange(layout.batch_size, dtype=np.uint32)
-        keys = jax.vmap(lambda row: prng.fold_in(key, row))(rows)
+    def batch(policy, problem, tables, key, number):
+        keys = curves.replication_keys(key, number, layout.batch_size)
         replicate = eliminate_dead_code(lambda *inputs: _replicate(*inputs, layout))
-        return jax.vmap(lambda k: replicate(policy, problem, k))(keys)
+        return jax.vmap(lambda table, k: replicate(policy, problem.given(table), k))(tables, keys)
 
-    shapes = jax.eval_shape(batch, policy, problem, key, first)
+    shapes = jax.eval_shape(batch, policy, problem, tables[0], key, first)
     empty = jax.tree.map(lambda x: jnp.zeros((layout.batches_per_dispatch, *x.shape), x.dtype), shapes)
 
     def run_one(i, results):
-        new = batch(policy, problem, key, first + i)
+        new = batch(policy, problem, jax.lax.dynamic_index_in_dim(tables, i, keepdims=False), key, first + i)
         return jax.tree.map(lambda x, y: jax.lax.dynamic_update_index_in_dim(x, y, i, axis=0), results, new)
 
     return jax.lax.fori_loop(0, count, run_one, empty)
@@ -214,7 +218,6 @@ def _replicate(policy: Policy, problem: Problem, key: Array, layout: Layout) -> 
     return measured | {
         "plays": jnp.sum(measured["plays"], axis=0),
         "fault": _within(position.fault, layout.horizon),
-        "fingerprint": _fingerprint(inputs.curves),
     }
 
 
@@ -241,9 +244,3 @@ def _sum_and_number(values: Array, counted: Array) -> Array:
 def _within(fault: rollout.Fault, horizon: int) -> rollout.Fault:
     """Rounds beyond the horizon have no faults."""
     return fault._replace(round=jnp.where(fault.round < horizon, fault.round, -1))
-
-
-def _fingerprint(curves: Array) -> Array:
-    """One number that other curves are very unlikely to share."""
-    weights = np.random.default_rng(0).uniform(0.5, 1.5, curves.shape)
-    return jnp.sum(curves * jnp.asarray(weights, curves.dtype))

@@ -18,6 +18,7 @@ from jax import Array
 
 from jaxband import checks
 from jaxband._compiled import prng
+from jaxband._runtime.entry_points import compiled
 from jaxband.base import Policy, PolicyError, Round, State
 from jaxband.problem import Problem, is_legal, rests_after, reward_of
 from jaxband.simulation import guards
@@ -86,11 +87,23 @@ def simulate(policy: Policy, problem: Problem, key: Array, horizon: int, *, watc
     """
     horizon = checks.integer("horizon", horizon, minimum=1)
     guards.check_fit(policy, problem)
+    run, fault = _simulate(policy, problem.given(_curves(problem.curves, key)), key, horizon, tuple(watch))
+    if not isinstance(fault.round, jax.core.Tracer) and fault.round >= 0:
+        raise faulty_arm(policy, problem, int(fault.round), fault.arm)
+    return run
+
+
+@compiled
+def _curves(curves: Array | Callable, key: Array) -> Array:
+    """This replication's curves, drawn by a program of their own, so that the next one does not know the problem."""
+    return curves(prng.split(key, 5)[0]) if callable(curves) else curves
+
+
+@compiled(static=("horizon", "watch"))
+def _simulate(policy: Policy, problem: Problem, key: Array, horizon: int, watch: tuple[str, ...]) -> tuple[Run, Fault]:
     inputs, position = begin(policy, problem, key)
-    position, rounds = _play_long(policy, inputs, position, horizon, tuple(watch))
-    if not isinstance(position.fault.round, jax.core.Tracer) and position.fault.round >= 0:
-        raise faulty_arm(policy, problem, int(position.fault.round), position.fault.arm)
-    return Run(*rounds, inputs.curves, position.state)
+    position, rounds = _play_long(policy, inputs, position, horizon, watch)
+    return Run(*rounds, inputs.curves, position.state), position.fault
 
 
 def begin(policy: Policy, problem: Problem, key: Array) -> tuple[ReplicationInputs, ReplicationState]:

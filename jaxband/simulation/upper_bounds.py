@@ -8,9 +8,11 @@ from typing import NamedTuple
 import jax
 import numpy as np
 from jax import Array
+from jax.sharding import Mesh
 
 from jaxband import optimum
 from jaxband.problem import Problem
+from jaxband.simulation import curves
 
 CHUNK = 256  # replications per call
 
@@ -40,24 +42,21 @@ def upper_bounds(problem: Problem, seed: int, start: int, stop: int) -> UpperBou
     if not callable(problem.curves):  # the same in all of them
         average, head_start = (float(x) for x in _bound_of(problem.curves, problem.z_init))
         return UpperBounds(np.full(stop - start, average), np.full(stop - start, head_start))
-    parts = []
-    for first in range(start, stop, CHUNK):
-        rows = first + np.arange(CHUNK, dtype=np.int64)
-        bounds = _bounds(problem, jax.random.key(seed), rows.astype(np.uint32))
-        parts.append([np.asarray(x, np.float64)[: stop - first] for x in bounds])
+    parts, draw, mesh = [], curves.make_draw(problem, seed), Mesh(np.array(jax.local_devices()[:1]), ("works",))
+    for batch in range(start // CHUNK, -(-stop // CHUNK)):
+        drawn = curves.draw([draw], np.array([batch], np.int32), np.ones(1, np.int32), CHUNK, 1, mesh)
+        rows = slice(max(start - batch * CHUNK, 0), stop - batch * CHUNK)
+        bounds = _bounds_of(drawn.curves[0], problem.z_init)
+        parts.append([np.asarray(x, np.float64)[rows] for x in bounds])
     return UpperBounds(*(np.concatenate(column) for column in zip(*parts, strict=True)))
 
 
 @jax.jit
-def _bounds(problem: Problem, key: Array, rows: Array) -> tuple[Array, Array]:
-    def one(row):
-        key_curves = jax.random.split(jax.random.fold_in(key, row), 5)[0]
-        return _bound_of(problem.draw(key_curves), problem.z_init)
-
-    return jax.vmap(one)(rows)
+def _bounds_of(tables: Array, z_init: Array) -> tuple[Array, Array]:
+    return jax.vmap(lambda table: _bound_of(table, z_init))(tables)
 
 
 @jax.jit
-def _bound_of(curves: Array, z_init: Array) -> tuple[Array, Array]:
-    bound = optimum.dual_bound(curves)
+def _bound_of(table: Array, z_init: Array) -> tuple[Array, Array]:
+    bound = optimum.dual_bound(table)
     return bound.average, optimum.head_start(bound, z_init)

@@ -116,10 +116,10 @@ class RogueUcbTuned(Policy):
 
     def choose(self, key, state: RogueState, round: Round) -> tuple[Array, RogueState]:
         """The arm of largest index. Only arms that are among the best by the table are refined: half the time saved."""
-        z = jnp.minimum(jnp.asarray(round.z), self.z_max)
+        z = round.z
         log_t, starts, indices = self._in_table(state, z, round.t)
         if round.available is not None:
-            available = jnp.asarray(round.available)
+            available = round.available
             indices = jnp.where(available, indices, -jnp.inf)
         _, likely = jax.lax.top_k(indices, min(CANDIDATES, self.num_arms))
 
@@ -130,7 +130,7 @@ class RogueUcbTuned(Policy):
         return jnp.where(jnp.any(available), likely[jnp.argmax(values)], IDLE), state
 
     def update(self, state: RogueState, round: Round, arm: Array, reward: Array) -> RogueState:
-        new = self._updated(state, arm, jnp.minimum(jnp.asarray(round.z)[arm], self.z_max), reward)
+        new = self._updated(state, arm, round.z[arm], reward)
         if round.available is None:
             return new
         return jax.tree.map(lambda new, old: jnp.where(arm >= 0, new, old), new, state)
