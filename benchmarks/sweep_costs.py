@@ -14,8 +14,7 @@ import jax
 import tables
 
 from jaxband import sweep
-from jaxband.sweep import estimate
-from jaxband.sweep.engines import execute
+from jaxband.sweep.engines import compile_groups, execute
 from jaxband.sweep.storage import units
 
 PAPER = {"num_arms": 10, "z_max": 30, "lengthscale": 4.0}
@@ -68,8 +67,8 @@ def measure(settings: dict, horizon: int) -> dict:
     compiled = time.process_time() - began
     began = time.process_time()
     list(execute.results([unit], jax.devices()[:1]))
-    measured = (time.process_time() - began) / (64 * horizon) / estimate.MICROSECONDS
-    expected = estimate.cost(cell)
+    measured = (time.process_time() - began) / (64 * horizon) / compile_groups.MICROSECONDS
+    expected = compile_groups.cost(cell)
     name = " ".join(f"{key}={value}" for key, value in settings.items() if PAPER.get(key) != value)
     return {"cell": name, "table, µs": expected.round, "measured, µs": measured, "ratio": measured / expected.round} | {
         "compiling, s": compiled,

@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 KINDS = ("policy", "planner", "kernel", "family", "schedule", "metric")
-GIVEN = ("num_arms", "z_max", "noise", "horizon")  # what a factory may ask for that is no setting of its own
+GIVEN = ("num_arms", "z_max", "noise", "horizon", "rank")  # what a factory may ask for that is no setting of its own
 REQUIRED = object()
 
 _entries: dict[str, dict[str, "Entry"]] = {kind: {} for kind in KINDS}

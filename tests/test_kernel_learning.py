@@ -59,9 +59,9 @@ def test_a_wrong_lengthscale_is_found(compiled_quickly, wrong):
 def test_learning_makes_up_for_a_wrong_kernel():
     """Curves with l = 4, a policy that starts from l = 16, 64 problems, T = 1,000, all paired.
 
-    Learning is ahead of the wrong kernel by more than two standard errors (if it made no difference, this would pass for
-    1 seed in 40) and nearer to the right kernel than to the wrong one: it wins back more than half of the loss. It does
-    cost something: about 8 ± 2.5 in reward over 256 problems, of a loss of 48.
+    Learning is ahead of the wrong kernel by more than two standard errors (if it made no difference, this would pass
+    for 1 seed in 40) and nearer to the right kernel than to the wrong one: it wins back more than half of the loss.
+    It does cost something: 8 ± 2.5 in reward over 256 problems, of a loss of 48.
     """
     problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, K, Z_MAX), noise=NOISE)
 

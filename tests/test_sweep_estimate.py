@@ -7,6 +7,7 @@ import jaxband as jb
 from jaxband import sweep
 from jaxband.policies import costs
 from jaxband.sweep import estimate
+from jaxband.sweep.engines import compile_groups
 from jaxband.sweep.storage import units
 
 BASE = {"policy": "rgp_ucb", "lengthscale": 2.0, "num_arms": 10, "z_max": 30}
@@ -16,7 +17,7 @@ def cost(lookahead=None, **settings):
     """Seconds of one replication; with the lookahead regret over blocks of so many rounds, if given."""
     options = {"replications": 1, "horizon": 10, "problems": {"p": {"family": "gp"}}, "lookahead": lookahead}
     (cell,) = sweep.Spec("t", **options, grid=BASE | settings).cells()
-    return estimate.seconds_of(units.Unit(cell, 0, 1))
+    return compile_groups.seconds_of(units.Unit(cell, 0, 1))
 
 
 @pytest.mark.parametrize(
@@ -85,7 +86,7 @@ def test_what_is_not_measured_costs_nothing():
     problems = {"p": {"family": "gp"}}
     options = {"replications": 1, "horizon": 10, "problems": problems, "grid": BASE}
     asked = {}, {"lookahead": 6, "metrics": ["total_reward"]}, {"lookahead": 6}
-    found = [estimate.cost(sweep.Spec("t", **options, **more).cells()[0]) for more in asked]
+    found = [compile_groups.cost(sweep.Spec("t", **options, **more).cells()[0]) for more in asked]
     assert found[0] == found[1]
     assert found[2].round > found[0].round and found[2].compile > found[0].compile
 
@@ -93,7 +94,7 @@ def test_what_is_not_measured_costs_nothing():
 def test_a_policy_that_says_nothing_of_its_cost_is_taken_to_be_cheap():
     options = {"replications": 1, "horizon": 10, "problems": {"p": {"family": "gp", "lengthscale": 2.0}}}
     own = sweep.Spec("t", **options, policies={"mine": mine}, grid={"policy": "mine", "num_arms": 3, "z_max": 4})
-    assert estimate.cost(own.cells()[0]) == costs.UNKNOWN
+    assert compile_groups.cost(own.cells()[0]) == costs.UNKNOWN
     assert "1 cells, 1 units to run, 1 compilations" in estimate.describe(own)
 
 

@@ -5,11 +5,13 @@ import numpy as np
 import pytest
 
 import jaxband as jb
+from jaxband import posterior, registry
 from jaxband.simulation import dispatch
 from jaxband.simulation.layout import default_batch_size
 from jaxband.simulation.metrics import BOUND, STANDARD
 from jaxband.simulation.upper_bounds import upper_bounds
 from jaxband.sweep.engines import execute
+from jaxband.sweep.engines.compile_groups import shared_ranks, sorted_for_compilation
 from jaxband.sweep.spec import problems
 from jaxband.sweep.storage import trajectories, units
 
@@ -36,7 +38,7 @@ def measured(cells, size, devices, replications=150):
     """Totals and trajectories of every cell, joined over its units."""
     left = [unit for cell in cells for unit in units.missing(cell, [], replications, size)]
     parts = {}
-    for unit, found in execute.results(execute.sorted_for_compilation(left), devices):
+    for unit, found in execute.results(sorted_for_compilation(left), devices, shared_ranks(left)):
         parts.setdefault(unit.cell, []).append((unit.start, found))
     assert sum(map(len, parts.values())) == len(left)
     order = {cell: sorted(found, key=lambda part: part[0]) for cell, found in parts.items()}
@@ -180,12 +182,49 @@ def test_1000_cells_that_differ_in_numbers_compile_once():
     assert len({tuple(r["total_reward"]) for r in results}) == 1000
 
 
-def test_lengthscales_compile_once_per_rank():
-    lengthscales = np.linspace(0.5, 30.0, 12).tolist()
-    cells = spec({"p": {"family": "gp"}}, {"policy": "random", "lengthscale": lengthscales}, z_max=20).cells()
-    ranks = {problems.build(c.problem, c.settings).curves.keywords["posterior"].root.shape for c in cells}
-    assert 1 < len(ranks) < len(cells)
-    assert len({execute.prepare(cell).compile_key for cell in cells}) == len(ranks)
+def test_a_sweep_compiles_once_per_policy():
+    """4 lengthscales, 2 noises, 3 problems and 3 policies: 3 compilations of the simulation."""
+    grid = {"policy": ["rgp_ucb", "rgp_ts", "random"], "lengthscale": [1.0, 2.0, 4.0, 8.0], "noise": [0.1, 0.2]}
+    families = {"a": {"family": "gp"}, "b": FAMILIES["logistic"], "c": FAMILIES["gamma"]}
+    cells = spec(families, grid, z_max=20, horizon=3).cells()
+    before = dispatch._run_works._cache_size()
+    totals(cells, None, jax.devices(), replications=2)
+    assert dispatch._run_works._cache_size() == before + 3
+
+
+PADDED = [name for name, entry in registry.entries("policy").items() if "rank" in entry.asks_for]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [(name, {}) for name in PADDED]
+    + [("rgp_ts", {"planner": "subset", "depth": 3}), ("rgp_ucb", {"planner": "subset", "depth": 3})]
+    + [
+        ("rgp_ts", {"planner": "exhaustive", "depth": 2, "replan_every": 1, "num_arms": 2}),
+        ("rgp_ucb", {"refit_every": 3}),
+    ],
+)
+def test_padding_a_root_changes_no_bit(name, options):
+    (cell,) = spec(
+        {"p": {"family": "gp"}}, {"policy": name, "lengthscale": 8.0} | options, z_max=20, horizon=40
+    ).cells()
+    unit, own = units.Unit(cell, 0, 64), shared_ranks([units.Unit(cell, 0, 64)])[cell.identity]
+    results = [
+        next(execute.results([unit], jax.devices()[:1], {cell.identity: rank}))[1] for rank in (own, own + 4, 21 + 3)
+    ]
+    assert own < 20 and results[0].totals["total_reward"].std() > 0
+    for padded in results[1:]:
+        assert_equal([padded.totals, padded.trajectories], [results[0].totals, results[0].trajectories])
+
+
+def test_roots_are_padded_only_where_it_costs_less_than_compiling():
+    grid = {"policy": "rgp_ucb", "lengthscale": [2.0, 8.0]}
+    few, many = (
+        [units.Unit(c, 0, n) for c in spec({"p": {"family": "gp"}}, grid, z_max=20).cells()] for n in (64, 2**40)
+    )
+    own = [posterior.rank(jb.kernels.SquaredExponential(l), 20) for l in (2.0, 8.0)]
+    assert sorted(shared_ranks(few).values()) == [max(own)] * 2
+    assert sorted(shared_ranks(many).values()) == sorted(own) and own[0] > own[1]
 
 
 @pytest.mark.parametrize("family", FAMILIES)

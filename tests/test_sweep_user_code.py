@@ -18,7 +18,7 @@ from sweep_tools import USERS, USERS_SPEC, Fast, collected, pretend, small_spec,
 
 import jaxband as jb
 from jaxband import cli, registry, sweep
-from jaxband.sweep.engines import execute, ray_cluster
+from jaxband.sweep.engines import execute, local, ray_cluster
 from jaxband.sweep.spec import user_code
 from jaxband.sweep.storage.units import Unit
 
@@ -580,8 +580,8 @@ def test_a_policy_that_fails_is_3_what_is_done_is_kept_and_mended_it_completes(
     whole, tmp_path, capsys, monkeypatch, module, old, new, message
 ):
     """The cells of the library's policy come first here, so that there is something to keep."""
-    order = execute.sorted_for_compilation
-    monkeypatch.setattr(execute, "sorted_for_compilation", lambda units: sorted(order(units), key=_own_last))
+    order = local.sorted_for_compilation
+    monkeypatch.setattr(local, "sorted_for_compilation", lambda units: sorted(order(units), key=_own_last))
     text = USERS[f"{module}.py"]
     assert old in text
     spec, out = str(write_user_code(tmp_path, **{module: text.replace(old, new)})), tmp_path / "out"

@@ -48,7 +48,7 @@ def compiled(function: Callable | None = None, *, static: tuple[str, ...] = ()) 
 
 
 def argument(value, dtype) -> jax.Array | np.ndarray:
-    """Arrays of JAX stay so; anything else becomes one of NumPy. Of a fixed type, so that it finds the compiled program.
+    """`value` as an array of `dtype`, so that it finds the compiled program: of JAX if it is one, else of NumPy.
 
     JAX would take 100 us to make an array of its own of a number.
     """

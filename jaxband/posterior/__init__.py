@@ -5,7 +5,7 @@ root can be rebuilt from them at any time (`refresh`). Read in this order: state
 """
 
 from jaxband.posterior.factors import log_evidence, refresh
-from jaxband.posterior.priors import prior
+from jaxband.posterior.priors import prior, rank
 from jaxband.posterior.queries import covariance, mean, sample, variance, variance_of_sum
 from jaxband.posterior.state import Posterior, moments_at, root_at
 from jaxband.posterior.updates import condition, observe
@@ -19,6 +19,7 @@ __all__ = [
     "moments_at",
     "observe",
     "prior",
+    "rank",
     "refresh",
     "root_at",
     "sample",

@@ -12,7 +12,8 @@ from jaxband.kernels.base import Kernel, as_kernel, is_traced
 from jaxband.kernels.gram_matrices import gram_at, gram_float64
 from jaxband.posterior.state import Posterior, as_columns
 
-RANK_MULTIPLE = 4  # ranks are rounded up, so that a sweep over lengthscales meets few shapes
+RANK_MULTIPLE = 4  # ranks are rounded up, so that lengthscales near each other share a shape
+TOLERANCE = 1e-12  # of the largest eigenvalue
 
 
 def prior(
@@ -21,7 +22,7 @@ def prior(
     z_max: int | Sequence[int],
     *,
     rank: int | None = None,
-    tolerance: float = 1e-12,
+    tolerance: float = TOLERANCE,
 ) -> Posterior:
     """The posterior before any play: mean zero and, per arm, a rank-revealing root of the kernel's Gram matrix.
 
@@ -67,6 +68,15 @@ def _without_plays(root: Array, num_arms: int) -> Posterior:
     )
 
 
+def rank(kernel: Kernel, z_max: int) -> int:
+    """How many columns the root of `prior` has for this kernel, unless `rank` says otherwise."""
+    return _rounded(max(1, _root(gram_float64(as_kernel(kernel), np.arange(z_max + 1)), TOLERANCE).shape[1]))
+
+
+def _rounded(needed: int) -> int:
+    return needed + -needed % RANK_MULTIPLE
+
+
 def _per_arm(kernel, num_arms, z_max):
     """(kernel, grid points) of every arm; points beyond an arm's own z_max are that z_max again."""
     kernels = list(kernel) if isinstance(kernel, (list, tuple)) else [kernel] * num_arms
@@ -85,7 +95,7 @@ def _padded_to(roots: list[np.ndarray], rank: int | None) -> np.ndarray:
     """Roots [G, r] side by side, with columns of zeros: [n, G, rank]."""
     needed = max(1, *(root.shape[1] for root in roots))  # a kernel may be 0 on the whole grid
     if rank is None:
-        rank = needed + -needed % RANK_MULTIPLE
+        rank = _rounded(needed)
     elif rank < needed:
         raise ValueError(f"rank must be >= {needed} for this kernel and grid, got {rank}; z_max + 1 is always enough")
     return np.stack([np.pad(root, ((0, 0), (0, rank - root.shape[1]))) for root in roots])

@@ -9,27 +9,20 @@ from pathlib import Path
 
 import jax
 
-from jaxband import registry
-from jaxband.policies import costs
-from jaxband.registry import Cost
-from jaxband.simulation.metrics import LOOKAHEAD
 from jaxband.sweep import paired, tables
 from jaxband.sweep.engines import execute
-from jaxband.sweep.spec import settings
-from jaxband.sweep.spec.cells import Cell
+from jaxband.sweep.engines.compile_groups import cost, seconds_of, shared_ranks
 from jaxband.sweep.spec.spec import Spec
 from jaxband.sweep.storage import manifest, results_directory, units
 from jaxband.sweep.storage.filesystem import FileSystem
-
-MICROSECONDS = 1e-6
-LOOKAHEAD_COMPILE = 3.0  # seconds, for the best sequences that the lookahead regret compares with
 
 
 def describe(spec: Spec, out: Path | None = None) -> str:
     """Text for a person: one line per cell and the sums."""
     wanted = manifest.make_manifest(spec)
     left = missing(spec, wanted, out)
-    shapes = {cell: execute.prepare(cell).compile_key for cell in wanted.cells}
+    ranks = shared_ranks(left)
+    shapes = {cell: execute.prepare(cell, ranks.get(cell.identity)).compile_key for cell in wanted.cells}
     numbers = {shape: n for n, shape in enumerate(dict.fromkeys(shapes.values()), start=1)}
     waiting = collections.Counter(unit.cell for unit in left)
     world = paired.environment_settings(list(wanted.cells))
@@ -59,22 +52,6 @@ def missing(spec: Spec, wanted: manifest.Manifest, out: Path | None) -> list[uni
             done[cell] = [(piece.start, piece.stop) for piece in pieces]
     size = spec.replications_per_unit
     return [u for cell in wanted.cells for u in units.missing(cell, done[cell.identity], spec.replications, size)]
-
-
-def seconds_of(unit: units.Unit) -> float:
-    """On one device, without compiling."""
-    return (unit.stop - unit.start) * unit.cell.settings["horizon"] * cost(unit.cell).round * MICROSECONDS
-
-
-def cost(cell: Cell) -> Cost:
-    """Per round and to compile: the policy's own, and what the lookahead regret adds."""
-    entry = registry.entry("policy", cell.settings["policy"]) if cell.code is None else None
-    values = {name: value for name, value in cell.settings.items() if value != settings.NONE}
-    known = costs.UNKNOWN if entry is None or entry.cost is None else entry.cost(values)
-    if LOOKAHEAD not in cell.metrics:
-        return known
-    search = cell.settings["num_arms"] * 3**cell.lookahead * 0.008 / cell.lookahead
-    return Cost(known.round + search, known.compile + LOOKAHEAD_COMPILE)
 
 
 def _time(seconds: float) -> str:

@@ -6,7 +6,7 @@ The upper bound is a property of the environment: it is computed once for all po
 
 import functools
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import jax
 import jaxlib
@@ -19,7 +19,7 @@ from jaxband.simulation import dispatch, guards, metrics
 from jaxband.simulation.layout import default_batch_size, make_layout
 from jaxband.simulation.metrics import Metric
 from jaxband.simulation.upper_bounds import UpperBounds, upper_bounds
-from jaxband.sweep.spec import problems, settings, user_code
+from jaxband.sweep.spec import problems, user_code
 from jaxband.sweep.spec.cells import Cell
 from jaxband.sweep.storage import trajectories
 from jaxband.sweep.storage.units import LARGEST_UNIT, Unit, UnitResult
@@ -27,9 +27,15 @@ from jaxband.sweep.storage.units import LARGEST_UNIT, Unit, UnitResult
 CELLS_KEPT = 64  # prepared ones that may be met again soon
 
 
-def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tuple[Unit, UnitResult]]:
-    """Every unit with its totals and trajectories, in the order in which they are done."""
-    works = (dispatch.Work(unit, _prepared(unit), unit.start, unit.stop) for unit in units)
+def results(
+    units: Iterable[Unit], devices: Sequence[jax.Device], ranks: Mapping[str, int] | None = None
+) -> Iterator[tuple[Unit, UnitResult]]:
+    """Every unit with its totals and trajectories, in the order in which they are done.
+
+    `ranks`, by the identities of cells, are those that `compile_groups.shared_ranks` found; they change no bit.
+    """
+    ranks = ranks or {}
+    works = (dispatch.Work(unit, _prepared(unit, ranks), unit.start, unit.stop) for unit in units)
     partial: dict[str, list[dict]] = {}
     try:
         for work, measured in dispatch.run(works, devices):
@@ -38,14 +44,15 @@ def results(units: Iterable[Unit], devices: Sequence[jax.Device]) -> Iterator[tu
             parts.append({name: np.cumsum(sums, axis=1, dtype=np.float64) for name, sums in measured.sums.items()})
             if measured.stop == unit.stop:
                 partial.pop(unit.identity)
-                yield unit, _whole(unit, {name: np.concatenate([part[name] for part in parts]) for name in parts[0]})
+                joined = {name: np.concatenate([part[name] for part in parts]) for name in parts[0]}
+                yield unit, _whole(unit, work.job.layout.checkpoints(), joined)
     except PolicyError as error:
         raise _named(error) from None
 
 
-def _prepared(unit: Unit) -> dispatch.Job:
+def _prepared(unit: Unit, ranks: Mapping[str, int]) -> dispatch.Job:
     try:
-        return prepare(unit.cell)
+        return prepare(unit.cell, ranks.get(unit.cell.identity))
     except PolicyError as error:
         error.tag = unit
         raise
@@ -64,35 +71,13 @@ def versions() -> dict[str, str]:
     return {"jaxband": jaxband.__version__, "jax": jax.__version__, "jaxlib": jaxlib.__version__}
 
 
-def sorted_for_compilation(units: Iterable[Unit]) -> list[Unit]:
-    """Units that may share a compilation beside each other, cells in order of their numbers."""
-    return sorted(units, key=lambda unit: (compile_group(unit), unit.cell.sort_key(), unit.start))
-
-
-def compile_group(unit: Unit) -> tuple[str, ...]:
-    """What two units must have in common to share a compilation; a kernel's rank must be the same besides."""
-    problem = unit.cell.problem
-    curves = problem.get("factory") or ("drawn" if problem["family"] == "gp" else "table")
-    shapes = [(name, value) for name, value in unit.cell.settings.items() if not _is_number(name)]
-    return curves, str(unit.cell.code), *(f"{name}={value}" for name, value in sorted(shapes))
-
-
-@functools.cache
-def _is_number(name: str) -> bool:
-    """Does another value of the setting leave all shapes as they are?"""
-    if name in settings.RULES:
-        return name in settings.NUMBERS
-    known = settings.find(name, registry.entries("policy").values())
-    return bool(known) and all(setting.is_number for setting in known)
-
-
 @functools.lru_cache(maxsize=CELLS_KEPT)
-def prepare(cell: Cell) -> dispatch.Job:
-    """Policy, problem and layout of a cell."""
+def prepare(cell: Cell, rank: int | None = None) -> dispatch.Job:
+    """Policy, problem and layout of a cell. The root of the policy's posterior has `rank` columns, if given."""
     if jax.config.jax_enable_x64:
         raise ValueError("jax_enable_x64 must be off: a sweep's results are those of float32, wherever it is resumed")
     values = cell.settings
-    policy, problem = cell.policy(), problems.build(cell.problem, values)
+    policy, problem = cell.policy(rank), problems.build(cell.problem, values)
     guards.check_fit(policy, problem)
     size = default_batch_size(jax.devices()[0], values["num_arms"])
     layout = make_layout(values["horizon"], cell.lookahead, _measured(cell, problem.idle), batch_size=size)
@@ -127,11 +112,11 @@ def _bounds(environment: str, start: int, stop: int) -> UpperBounds:
     return upper_bounds(problems.build(definition, values), values["seed"], start, stop)
 
 
-def _whole(unit: Unit, cumulative: dict[str, np.ndarray]) -> UnitResult:
+def _whole(unit: Unit, checkpoints: np.ndarray, cumulative: dict[str, np.ndarray]) -> UnitResult:
     """Totals and trajectories of all metrics, from cumulative sums [replications, segments]."""
     cell = unit.cell
     if set(cell.metrics) & set(metrics.BOUND):
-        bounds = _bounds(cell.environment, unit.start, unit.stop).at(prepare(cell).layout.checkpoints())
+        bounds = _bounds(cell.environment, unit.start, unit.stop).at(checkpoints)
         against = {name: registry.entry("metric", name).factory for name in metrics.BOUND}
         cumulative |= {name: measure(cumulative["expected_reward"], bounds) for name, measure in against.items()}
     kept = trajectories.kept(cell, unit.start, unit.stop)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from jaxband._runtime import interrupts
 from jaxband.base import PolicyError
-from jaxband.sweep.engines import execute
+from jaxband.sweep.engines import compile_groups, execute
 from jaxband.sweep.spec import user_code
 from jaxband.sweep.spec.cells import Cell
 from jaxband.sweep.spec.user_code import UserCode
@@ -70,9 +70,11 @@ class Worker:
         """Asked first: an answer means that the actor is ready."""
         return execute.versions()
 
-    def run(self, cell: tuple, start: int, stop: int) -> UnitResult:
-        """The results of one unit."""
-        ((_, measured),) = execute.results([Unit(_cell(cell), start, stop)], self._devices)
+    def run(self, cell: tuple, start: int, stop: int, rank: int | None) -> UnitResult:
+        """The results of one unit; `rank` is what `shared_ranks` chose for its cell."""
+        unit = Unit(_cell(cell), start, stop)
+        ranks = {} if rank is None else {unit.cell.identity: rank}
+        ((_, measured),) = execute.results([unit], self._devices, ranks)
         return measured
 
 
@@ -118,11 +120,12 @@ class _ActorPool:
         self._failures = collections.Counter()  # of slots, to start
         self._last_error: Exception | None = None
         self._codes: tuple[UserCode, ...] = ()
+        self._ranks: dict[str, int] = {}
 
     def run(self, units: list[Unit]) -> Iterator[tuple[Unit, UnitResult]]:
         """Every unit with its results; those that killed too many actors are left out."""
         try:
-            self._codes = _codes_of(units)
+            self._codes, self._ranks = _codes_of(units), compile_groups.shared_ranks(units)
             yield from self._run(_Queue(units), most=len(units))
         finally:
             for actor in self._actors.values():
@@ -186,7 +189,7 @@ class _ActorPool:
             if queue:
                 unit = queue.take(slot)
                 cell = tuple(vars(unit.cell)[field.name] for field in dataclasses.fields(unit.cell))
-                task = self._actors[slot].run.remote(cell, unit.start, unit.stop)
+                task = self._actors[slot].run.remote(cell, unit.start, unit.stop, self._ranks.get(unit.cell.identity))
                 self._pending[task] = (slot, unit)
 
     def _on_actor_death(
@@ -210,8 +213,8 @@ class _Queue:
 
     def __init__(self, units: list[Unit]) -> None:
         self._by_shape = collections.defaultdict(collections.deque)
-        for unit in execute.sorted_for_compilation(units):
-            self._by_shape[execute.compile_group(unit)].append(unit)
+        for unit in compile_groups.sorted_for_compilation(units):
+            self._by_shape[compile_groups.compile_group(unit)].append(unit)
         self._last = {}
 
     def __bool__(self) -> bool:
@@ -225,4 +228,4 @@ class _Queue:
         return self._by_shape[shape].popleft()
 
     def put_back(self, unit: Unit) -> None:
-        self._by_shape[execute.compile_group(unit)].appendleft(unit)
+        self._by_shape[compile_groups.compile_group(unit)].appendleft(unit)

@@ -14,16 +14,21 @@ from jaxband.sweep.spec.settings import argument
 SMALL = {"z_max": 8, "policy_noise": 1.0, "horizon": 1}  # enough to find out whether a factory refuses
 
 
-def policy(entry: Entry, values: Mapping[str, Any]) -> Policy:
+def policy(entry: Entry, values: Mapping[str, Any], rank: int | None = None) -> Policy:
     """What the settings of a cell say. All its numbers are leaves."""
-    given = {name: values[name] for name in ("num_arms", "z_max", "horizon")}
-    given["noise"] = values.get("policy_noise")
+    given = _given(values) | {"rank": rank}
     chosen = {name: _object(s, values[name], values) for name, s in entry.settings.items() if name in values}
     made = entry.make(given, chosen)
     if not isinstance(made, Policy):
         what = f"{entry.name} must return a jaxband.Policy, got {made!r}"
         raise PolicyError(f"{what}; subclass jb.Policy, or use jb.policies.from_functions")
     return made
+
+
+def _given(values: Mapping[str, Any]) -> dict[str, Any]:
+    """What factories are given besides their settings."""
+    given = {name: values[name] for name in ("num_arms", "z_max", "horizon")}
+    return given | {"noise": values.get("policy_noise"), "rank": None}
 
 
 def part(kind: str, values: Mapping[str, Any], setting: str | None = None):
@@ -61,11 +66,10 @@ def _kernel_settings() -> frozenset[str]:
 @functools.lru_cache(maxsize=4096)
 def _check(name: str, values: tuple) -> None:
     entry, values = registry.entry("policy", name), dict(values) | SMALL
-    given = {name: values[name] for name in ("num_arms", "z_max", "horizon")} | {"noise": values["policy_noise"]}
     made = {}
     for name, setting in entry.settings.items():
         if setting.reference == "kernel":
             made[name] = kernels.Constant()
         elif name in values:
             made[name] = _object(setting, values[name], values)
-    entry.make(given, made)
+    entry.make(_given(values), made)

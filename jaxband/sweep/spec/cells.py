@@ -64,12 +64,12 @@ class Cell:
         values = [self.settings.get(name) for name in [*names, *sorted(self.settings.keys() - set(names))]]
         return [(value is not None, *settings.rank(value)) for value in values]
 
-    def policy(self):
-        """The policy, made from the settings."""
+    def policy(self, rank: int | None = None):
+        """The policy, made from the settings. `rank` pads the root of its posterior, if it has one."""
         if self.code is None:
-            return build.policy(registry.entry("policy", self.settings["policy"]), self.settings)
+            return build.policy(registry.entry("policy", self.settings["policy"]), self.settings, rank)
         entry = registry.entry_of("policy", user_code.function_of(self.code), name=self.settings["policy"])
-        return build.policy(entry, self.settings)
+        return build.policy(entry, self.settings, rank)
 
 
 def expand(
