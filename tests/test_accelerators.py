@@ -94,7 +94,7 @@ def test_rows_out_of_range_are_written_nowhere(as_on_accelerators, write):
     np.testing.assert_array_equal(written(), here)
 
 
-@pytest.mark.parametrize("name", ["rgp_ucb", "rgp_ts, subset", "recommended"])
+@pytest.mark.parametrize("name", ["rgp_ucb", "rgp_ucb, subset", "rgp_ts, subset", "rgp_ts, optimistic", "recommended"])
 def test_runs_are_the_same_on_accelerators(as_on_accelerators, name):
     policy = POLICIES[name]()
     problem = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, K, Z_MAX), noise=NOISE)
