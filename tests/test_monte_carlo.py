@@ -5,6 +5,7 @@ Beside it the statistics over replications (`summaries`) against NumPy.
 
 import sys
 import tracemalloc
+import types
 import weakref
 
 import jax
@@ -314,6 +315,8 @@ def test_totals_are_bitwise_the_same_for_any_batch_size_and_with_a_progress_bar(
 def test_default_batches_are_narrower_for_many_arms():
     cpu = jax.devices("cpu")[0]
     assert layout.default_batch_size(cpu, 10) == layout.CPU_BATCH > layout.default_batch_size(cpu, 100)
+    gpu = types.SimpleNamespace(platform="gpu")
+    assert layout.default_batch_size(gpu, 10) == 16_384 > layout.default_batch_size(gpu, 100)
 
 
 def test_without_lookahead_the_regret_is_instantaneous():

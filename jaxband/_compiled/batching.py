@@ -10,19 +10,24 @@ from jax import Array
 LONGEST_REDUCTION = 32  # numbers that XLA reduces in one go
 
 
-@jax.custom_batching.custom_vmap
 def any_over_batch(wanted: Array) -> Array:
-    """`wanted`; under `vmap`, whether any lane wants it.
+    """`wanted`; under `vmap`, whether any lane wants it; on GPUs always true.
 
     For conditions of `while_loop`: one that differs between lanes makes XLA select between the old and the new state,
-    all of it, in every step. With this one the body runs on for all lanes and must leave a finished one as it is.
+    all of it, in every step. With this one the body runs on for all lanes and must leave a finished one as it is. The
+    other condition must be a number of steps: on GPUs it is the only one, as the host would have to wait for this.
     """
+    return jax.lax.platform_dependent(_any_over_batch(wanted), cpu=lambda any_lane: any_lane, default=jnp.ones_like)
+
+
+@jax.custom_batching.custom_vmap
+def _any_over_batch(wanted: Array) -> Array:
     return wanted
 
 
-@any_over_batch.def_vmap
+@_any_over_batch.def_vmap
 def _any_over_batch_batched(axis_size, in_batched, wanted):
-    return any_over_batch(jnp.any(wanted)), False
+    return _any_over_batch(jnp.any(wanted)), False
 
 
 def take_per_row(table: Array, index: Array) -> Array:

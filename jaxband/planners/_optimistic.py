@@ -115,17 +115,17 @@ def _grow(points: Array, num_blocks: int, bound: str) -> tuple[_Tree, _Node, Arr
     """The tree of `num_blocks` blocks or until a node of depth d leads; the leading node, and the blocks used."""
     depth = (points.shape[1] + 1) // 2
 
-    def searching(leader, count):
-        return (_depth(leader.arms) < depth) & (count < num_blocks)
+    def searching(leader):
+        return _depth(leader.arms) < depth
 
     def condition(carry):
         _, leader, _, count = carry
-        return any_over_batch(searching(leader, count))
+        return (count < num_blocks) & any_over_batch(searching(leader))
 
     def expand(carry):
         """Under `vmap` a step for every lane: trees whose leader is a whole plan grow on, but the leader stays."""
         tree, leader, used, count = carry
-        active = searching(leader, count)
+        active = searching(leader)
         tree = _expand(tree, leader, _child_bounds(points, leader, bound), count)
         leader = jax.tree.map(lambda new, old: jnp.where(active, new, old), _leader(tree, points), leader)
         return tree, leader, jnp.where(active, count + 1, used), count + 1

@@ -8,6 +8,7 @@ This is the paper's posterior (section 3) in Potter's square-root form: exact, O
 construction.
 """
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -18,6 +19,7 @@ from jaxband.posterior.factors import refresh
 from jaxband.posterior.state import Posterior
 
 BEYOND_ANY_ROOT = 1e30
+ONLY_IN_RANGE = {"mode": "drop", "wrap_negative_indices": False, "unique_indices": True}  # of writes to one row
 
 
 def observe(
@@ -45,18 +47,18 @@ def _observe(posterior: Posterior, arm: Array, z: Array, reward: Array, noise: A
     if compensate:
         means, means_error = compensated_add(posterior.means, posterior.means_error, gain)
         columns, columns_error = compensated_add(posterior.columns, posterior.columns_error, change)
+        means, columns = replace_row(posterior.means, arm, means), replace_row(posterior.columns, arm, columns)
         posterior = posterior._replace(
             means_error=replace_row(posterior.means_error, arm, means_error),
             columns_error=replace_row(posterior.columns_error, arm, columns_error),
         )
     else:
-        means, columns = posterior.means + gain, posterior.columns + change
-    # The bounds are never met. Without them the loop is so cheap that LLVM unrolls even 40 points: twice as slow.
-    columns = replace_row(posterior.columns, arm, jnp.clip(columns, -BEYOND_ANY_ROOT, BEYOND_ANY_ROOT))
+        means = add_to_row(posterior.means, arm, gain)
+        columns = add_to_row(posterior.columns, arm, change, bound=BEYOND_ANY_ROOT)
     variance = jnp.sum(columns[arm] ** 2, axis=0)[None, :]
     total, total_error = compensated_add(posterior.sums[arm, z], posterior.sums_error[arm, z], reward)
     return posterior._replace(
-        means=replace_row(posterior.means, arm, means),
+        means=means,
         variances=replace_row(posterior.variances, arm, variance),
         columns=columns,
         counts=posterior.counts.at[arm, z].add(1),
@@ -99,9 +101,43 @@ def _check_plays(posterior, arm, z, reward, noise) -> None:
 
 
 def replace_row(table: Array, row: Array, new: Array) -> Array:
-    """`table` with one row of `new`, which may be one row or as many. The compiled loop skips the other rows."""
+    """`table` with one row of `new`, which may be one row or as many; unchanged if `row` is out of range.
+
+    On CPUs the compiled loop goes over all rows and skips the others, which is fastest there. On GPUs that would be
+    most of what a round reads and writes, so there the row alone is.
+    """
+
+    def among_all():
+        return jnp.where(_is_row(table, row), new, table)
+
+    def alone():
+        rows = jax.lax.dynamic_index_in_dim(new, row) if new.shape[0] > 1 else new
+        return table.at[row].set(rows[0], **ONLY_IN_RANGE)
+
+    return jax.lax.platform_dependent(cpu=among_all, default=alone)
+
+
+def add_to_row(table: Array, row: Array, increment: Array, bound: float | None = None) -> Array:
+    """`table` with `increment` [1, ...] added to one row, written like that of `replace_row`.
+
+    A `bound` that is never met keeps the loop vectorised on CPUs: without it there is so little to do in it that LLVM
+    unrolls even 40 points, twice as slow.
+    """
+
+    def among_all():
+        new = table + increment
+        return jnp.where(_is_row(table, row), new if bound is None else jnp.clip(new, -bound, bound), table)
+
+    def alone():
+        return table.at[row].add(increment[0], **ONLY_IN_RANGE)
+
+    return jax.lax.platform_dependent(cpu=among_all, default=alone)
+
+
+def _is_row(table: Array, row: Array) -> Array:
+    """[K, 1, ...]; which rows of the table are `row`."""
     chosen = np.arange(table.shape[0], dtype=np.int32) == row
-    return jnp.where(jnp.expand_dims(chosen, tuple(range(1, table.ndim))), new, table)
+    return jnp.expand_dims(chosen, tuple(range(1, table.ndim)))
 
 
 def compensated_add(total: Array, error: Array, increment: Array) -> tuple[Array, Array]:

@@ -19,7 +19,8 @@ ROUNDS_PER_DISPATCH = 2**19  # of one device, over all replications: some tenths
 CPU_BATCH = 64  # replications side by side; from benchmarks/rounds_per_second.py --batches
 CPU_BATCH_MANY_ARMS = 16
 MANY_ARMS = 64
-ACCELERATOR_BATCH = 1024  # a guess: wide enough to fill a GPU, never measured
+ACCELERATOR_BATCH = 2**14  # so many share the cost of starting a kernel; by benchmarks/gpu_program.py, never run
+ACCELERATOR_BATCH_MANY_ARMS = 2**11
 
 
 class Layout(NamedTuple):
@@ -56,9 +57,9 @@ def make_layout(
 
 
 def default_batch_size(device: jax.Device, num_arms: int) -> int:
-    """Wide enough to hide the cost of starting a loop, narrow enough for the caches."""
+    """Wide enough to hide the cost of starting a loop, narrow enough for a CPU's caches or a GPU's memory."""
     if device.platform != "cpu":
-        return ACCELERATOR_BATCH
+        return ACCELERATOR_BATCH if num_arms < MANY_ARMS else ACCELERATOR_BATCH_MANY_ARMS
     return CPU_BATCH if num_arms < MANY_ARMS else CPU_BATCH_MANY_ARMS
 
 
