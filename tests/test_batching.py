@@ -7,6 +7,8 @@ import pytest
 
 from jaxband._compiled.batching import fast_max, take_flat, take_per_row
 
+pytestmark = pytest.mark.as_users
+
 
 @pytest.mark.parametrize("axes", [(0, 0), (0, None), (None, 0)])
 @pytest.mark.parametrize("shape", [(), (5,), (2, 3)])

@@ -15,6 +15,8 @@ from scipy import stats
 import jaxband as jb
 from jaxband.planners import exhaustive
 
+pytestmark = pytest.mark.as_users
+
 K, Z_MAX, NOISE, HORIZON, REPLICATIONS = 3, 8, 0.5, 60, 400
 KERNEL = jb.kernels.SquaredExponential(2.0)
 POLICIES = [(jb.policies.rgp_ucb, 1), (jb.policies.rgp_ucb, 2), (jb.policies.rgp_ts, 1), (jb.policies.rgp_ts, 2)]

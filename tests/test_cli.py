@@ -14,6 +14,8 @@ from jaxband.problem import Problem
 from jaxband.simulation import summaries
 from jaxband.simulation.monte_carlo import monte_carlo
 
+pytestmark = pytest.mark.as_users
+
 PNG = b"\x89PNG\r\n\x1a\n"
 
 

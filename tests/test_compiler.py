@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.as_users
+
 LANES = {"float32": 32_769, "float64": 16_385}  # one more than fits into 128 KiB
 
 REDUCTIONS = {

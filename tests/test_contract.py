@@ -127,6 +127,7 @@ def test_every_family_gives_finite_curves_within_its_bounds(name):
 ROUNDS, SEEDS = 200, 20
 
 
+@pytest.mark.as_users
 @pytest.mark.parametrize("name", [name for name in ALL if name not in DEAR])
 def test_a_loop_by_hand_is_simulate(name):
     """Arm for arm over 200 rounds on 20 seeds, states within 1e-5 of their size; `choose` and `update` are jitted."""
@@ -164,19 +165,35 @@ def check_by_hand(policy):
         arm, state = choose(parts, state, z, now)
         np.testing.assert_array_equal(arm, runs.arms[:, t], err_msg=f"round {t}")
         state, z = update(state, z, now, arm, runs.rewards[:, t])
-    for by_hand, compiled in zip(jax.tree.leaves(state), jax.tree.leaves(runs.state), strict=True):
-        scale = max(1.0, float(np.abs(np.nan_to_num(np.asarray(compiled))).max(initial=0.0)))
-        np.testing.assert_allclose(by_hand, compiled, rtol=0.0, atol=1e-5 * scale)
+    assert_same_states(state, runs.state)
 
 
-@pytest.mark.parametrize("name", ["rgp_ts", "random", "own", "2RGP-TS, warm-up"])
-def test_a_loop_without_jit_makes_the_same_choices(name):
-    """As a user would write it; 40 rounds, as every operation is started by itself."""
-    policy, problem = ALL[name](), jb.Problem(np.random.default_rng(2).normal(size=(K, Z_MAX + 1)), noise=NOISE)
-    key = jax.random.key(3)
-    run = jb.simulate(policy, problem, key, 40)
-    arms, _ = testing.play_by_hand(policy, problem, key, 40, run.rewards)
-    np.testing.assert_array_equal(arms, run.arms)
+def assert_same_states(by_hand, compiled):
+    for ours, theirs in zip(jax.tree.leaves(by_hand), jax.tree.leaves(compiled), strict=True):
+        scale = max(1.0, float(np.abs(np.nan_to_num(np.asarray(theirs))).max(initial=0.0)))
+        np.testing.assert_allclose(ours, theirs, rtol=0.0, atol=1e-5 * scale)
+
+
+@pytest.mark.as_users
+@pytest.mark.parametrize("name", [name for name in ALL if name not in DEAR])
+def test_a_loop_without_jit_is_simulate(name):
+    """As a user would write it: `choose` and `update` called with numbers."""
+    check_without_jit(ALL[name](), seeds=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ALL)
+def test_a_loop_without_jit_is_simulate_on_many_seeds(name):
+    check_without_jit(ALL[name](), seeds=SEEDS)
+
+
+def check_without_jit(policy, seeds):
+    problem = jb.Problem(np.random.default_rng(2).uniform(0.1, 1.0, (K, Z_MAX + 1)), noise=NOISE)
+    for key in jax.random.split(jax.random.key(3), seeds):
+        run = jb.simulate(policy, problem, key, ROUNDS)
+        arms, state = testing.play_by_hand(policy, problem, key, ROUNDS, run.rewards)
+        np.testing.assert_array_equal(arms, run.arms)
+        assert_same_states(state, run.state)
 
 
 def test_draws_ahead_are_those_of_each_round_to_the_last_bit():

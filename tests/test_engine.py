@@ -17,6 +17,8 @@ import jaxband as jb
 from jaxband._runtime import devices
 from jaxband.simulation import dispatch, layout, metrics, rollout
 
+pytestmark = pytest.mark.as_users
+
 KERNEL = jb.kernels.SquaredExponential(3.0)
 PROBLEM = jb.Problem(lambda key: jb.recovery.gp(key, KERNEL, 5, 20), noise=0.1)
 

@@ -10,6 +10,8 @@ import jaxband as jb
 from jaxband import cli
 from jaxband.experiments import figure1, paper, posteriors
 
+pytestmark = pytest.mark.as_users
+
 PNG = b"\x89PNG\r\n\x1a\n"
 REPLICATIONS = 64
 

@@ -7,6 +7,8 @@ import pytest
 
 from jaxband._runtime import interrupts
 
+pytestmark = pytest.mark.as_users
+
 
 @pytest.fixture(autouse=True)
 def pythons_own_handler():

@@ -11,6 +11,8 @@ from jaxband import posterior
 from jaxband.planners import subset
 from jaxband.policies.kernel_learning import STEPS_PER_OCTAVE
 
+pytestmark = pytest.mark.as_users
+
 KERNEL, K, Z_MAX, NOISE = jb.kernels.SquaredExponential(4.0), 5, 20, 0.1
 
 

@@ -20,6 +20,8 @@ from jaxband import registry, regret
 from jaxband.planners import exhaustive
 from jaxband.simulation import dispatch, layout, metrics, summaries
 
+pytestmark = pytest.mark.as_users
+
 module = sys.modules["jaxband.simulation.monte_carlo"]  # `jaxband.monte_carlo` itself is the function
 METRICS = ("total_reward", "expected_reward", "instantaneous_regret", "lookahead_regret")
 K, Z_MAX, NOISE, HORIZON = 3, 6, 0.3, 13

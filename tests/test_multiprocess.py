@@ -12,6 +12,8 @@ import pytest
 from jaxband._runtime import multiprocess
 from jaxband.simulation import layout, summaries
 
+pytestmark = pytest.mark.as_users
+
 SCRIPT = """
 import json, sys
 import numpy as np

@@ -10,6 +10,8 @@ from jax.extend.random import threefry_2x32
 
 from jaxband._compiled import prng
 
+pytestmark = pytest.mark.as_users
+
 
 @pytest.mark.parametrize("seed", [0, 1, 2**32 - 1])
 def test_keys_are_folded_as_jax_does(seed):

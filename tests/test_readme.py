@@ -8,6 +8,8 @@ from pathlib import Path
 import jax
 import pytest
 
+pytestmark = pytest.mark.as_users
+
 README = (Path(__file__).parent.parent / "README.md").read_text()
 EXAMPLES = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
 

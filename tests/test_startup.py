@@ -8,6 +8,8 @@ import pytest
 
 from jaxband._runtime import compile_cache, quiet
 
+pytestmark = pytest.mark.as_users
+
 EXAMPLE = """\
 import sys
 if "jax first" in sys.argv:

@@ -15,6 +15,8 @@ from jaxband.sweep.engines.compile_groups import shared_ranks, sorted_for_compil
 from jaxband.sweep.spec import problems
 from jaxband.sweep.storage import trajectories, units
 
+pytestmark = pytest.mark.as_users
+
 THETA = [[1.0, 0.5, 2.0], [0.6, 0.5, 1.0], [0.5, 1.0, 3.0]]
 LOGISTIC = jb.recovery.FAMILIES["logistic"](4).bounds
 FAMILIES = {

@@ -9,6 +9,8 @@ from pathlib import Path
 import pytest
 from sweep_tools import USERS_SPEC, collected, temporaries, unit_files, write_user_code
 
+pytestmark = pytest.mark.as_users
+
 OF_LIBRARY = """
 name = "kills"
 horizon = 3

@@ -125,7 +125,7 @@ class FakeRay:
         actor = SimpleNamespace(name=next(self._names), node=slot.node)
         actor.versions = SimpleNamespace(remote=lambda: (actor, None))
         actor.run = SimpleNamespace(
-            remote=lambda cell, start, stop: (actor, Unit(ray_cluster._cell(cell), start, stop))
+            remote=lambda cell, start, stop, rank: (actor, Unit(ray_cluster._cell(cell), start, stop))
         )
         # Ray's references are hashable and all different.
         for method in (actor.versions, actor.run):

@@ -211,7 +211,7 @@ def test_a_directory_of_another_version_is_refused_and_left_as_it_is(tmp_path):
     before = unit_files(tmp_path)
     for work in (lambda: run(tmp_path), lambda: sweep.load(tmp_path)):
         with pytest.raises(
-            sweep.SpecError, match=r"another version of jaxband \(schema 2; this one has 3\).*directory"
+            sweep.SpecError, match=r"another version of jaxband \(schema 3; this one has 4\).*directory"
         ):
             work()
     assert (tmp_path / "spec.json").read_bytes() == old and unit_files(tmp_path) == before
@@ -239,7 +239,7 @@ def test_a_directory_of_schema_2_is_refused_with_a_sentence(tmp_path, capsys, co
     options = [str(tmp_path / "spec.toml"), "--out", str(out)] if command == "sweep" else [str(out)]
     assert cli.main([command, *options]) == 2
     sentence = (
-        "the directory was written by another version of jaxband (schema 2; this one has 3): use that version, or"
+        "the directory was written by another version of jaxband (schema 2; this one has 4): use that version, or"
     )
     assert sentence in capsys.readouterr().err
     assert (out / "spec.json").read_text() == OLD_SPEC and unit_files(out) == ["0.unit"]

@@ -17,6 +17,8 @@ from jaxband.planners import exhaustive, subset, whittle
 from jaxband.planners._whittle import indices
 from jaxband.policies.break_even import break_even_width
 
+pytestmark = pytest.mark.as_users
+
 PLANNERS = {"exhaustive": exhaustive, "subset": subset}
 
 

@@ -7,6 +7,7 @@ optimum for such curves.
 """
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import jax.numpy as jnp
 from jax import Array
@@ -32,6 +33,7 @@ from jaxband.pytree import pytree_dataclass
 from jaxband.registry import register
 
 FEWEST_LEFT = 300  # rounds to come, if nobody knows how many
+PRICE_STEPS, PRICE_REACH = 4, 0.001  # of the search for the price, from that of the plan before
 
 
 @register(
@@ -93,6 +95,15 @@ def rgp_pointwise(
     return with_warm_up(with_kernel_learning(policy, kernel, z_max, refit_every), warm_up)
 
 
+class PricedPlan(NamedTuple):
+    """A plan, and the price that its terminal values belong to: there the search for the next price begins."""
+
+    arms: Array
+    value: Array
+    certified: Array
+    price: Array
+
+
 @pytree_dataclass(static=("planner", "replan_every", "terminal_values", "first_round"))
 class RgpPointwise(PosteriorPolicy):
     prior: Posterior
@@ -104,11 +115,34 @@ class RgpPointwise(PosteriorPolicy):
     terminal_values: bool
     first_round: int = 0
 
-    def plan(self, key, state: PosteriorState, round: Round) -> Plan:
-        belief = state.posterior
-        curves = belief.mean + self.optimism(round.t)[None, :] * jnp.sqrt(belief.variance)
-        after = optimum.terminal_values(curves, optimum.dual_bound(curves).price) if self.terminal_values else None
-        return self.planner.plan(curves, round.z, terminal_values=after, available=round.available)
+    @property
+    def plan_type(self) -> type:
+        return PricedPlan if self.terminal_values else self.planner.plan_type
+
+    def init(self, key: Array) -> PosteriorState:
+        state = super().init(key)
+        if not self.terminal_values:
+            return state
+        price = optimum.dual_bound(self.optimistic_curves(state.posterior, self.first_round)).price
+        return state._replace(plan=state.plan._replace(price=price))
+
+    def plan(self, key, state: PosteriorState, round: Round) -> Plan | PricedPlan:
+        curves = self.optimistic_curves(state.posterior, round.t)
+        if not self.terminal_values:
+            return self.planner.plan(curves, round.z, available=round.available)
+        price = optimum.dual_bound_from(curves, state.plan.price, steps=PRICE_STEPS, reach=PRICE_REACH).price
+        after = optimum.terminal_values(curves, price)
+        plan = self.planner.plan(curves, round.z, terminal_values=after, available=round.available)
+        return PricedPlan(plan.arms, plan.value, plan.certified, price)
+
+    def describe(self, state: PosteriorState) -> dict[str, Array]:
+        described = super().describe(state)
+        described.pop("price", None)  # which there is before the first plan, too
+        return described
+
+    def optimistic_curves(self, belief: Posterior, t: Array) -> Array:
+        """What the curves may be taken to be in round t, [K, G]."""
+        return belief.mean + self.optimism(t)[None, :] * jnp.sqrt(belief.variance)
 
     def optimism(self, t: Array) -> Array:
         """Standard deviations above the mean at every rest in round t = 0, 1, …, [G]."""

@@ -46,7 +46,7 @@ def _is_number(name: str) -> bool:
 
 
 def shared_ranks(units: Iterable[Unit]) -> dict[str, int]:
-    """How many columns the root of each cell's posterior gets, by the cell's identity; cells without one are left out."""
+    """How many columns the root of each cell's posterior gets, by the cell's identity, if it has one."""
     groups = collections.defaultdict(lambda: collections.defaultdict(float))  # seconds to run, by group and cell
     for unit in units:
         if _kernel_setting(unit.cell):

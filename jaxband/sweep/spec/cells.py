@@ -13,7 +13,7 @@ from jaxband.sweep.spec import build, problems, settings, user_code
 from jaxband.sweep.spec.catalog import Known
 from jaxband.sweep.spec.settings import SettingError, named, value_of
 
-SCHEMA = 3  # of cells and result files; a change that makes old results wrong must raise it
+SCHEMA = 4  # of cells and result files; a change that makes old results wrong must raise it
 
 
 def canonical_json(value) -> str:

@@ -2,7 +2,7 @@
 
 A file is three lines of text and then numbers:
 
-    jaxband unit 3                       the schema
+    jaxband unit 4                       the schema
     3f0a…                                SHA-256 of all that follows; also the name of the file
     {"cell": "…", "identity": "…", …}    whose results these are, and what the numbers are
     totals [metrics, replications] in little-endian float64, then trajectories [metrics, kept, C] in float32
