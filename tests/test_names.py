@@ -45,10 +45,13 @@ def test_retired_names_do_not_come_back(path):
 
 def test_no_public_function_shares_its_modules_name():
     """`import jaxband.planners.subset as m` would bind the function."""
-    for package in (jaxband, *(vars(jaxband)[name] for name in ("planners", "policies", "recovery", "optimum", "fit"))):
+    for package in (
+        jaxband,
+        *(getattr(jaxband, name) for name in ("planners", "policies", "recovery", "optimum", "fit")),
+    ):
         directory = pathlib.Path(package.__file__).parent
         modules = {path.stem for path in directory.glob("*.py")} | {
             p.parent.name for p in directory.glob("*/__init__.py")
         }
-        functions = {name for name in package.__all__ if callable(vars(package)[name])}
+        functions = {name for name in package.__all__ if callable(getattr(package, name))}
         assert not modules & functions

@@ -6,6 +6,7 @@ price for the same optimistic curves (`optimum.terminal_values`), a few steps of
 optimum for such curves.
 """
 
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -13,6 +14,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from jaxband import checks, optimum, posterior
+from jaxband._runtime.entry_points import compiled
 from jaxband.base import Plan, Planner, Policy, Round
 from jaxband.kernels import Kernel
 from jaxband.planners import subset
@@ -92,7 +94,14 @@ def rgp_pointwise(
         check_replan_every(replan_every, planner.depth),
         check_terminal_values(planner, terminal_values),
     )
+    if policy.terminal_values:
+        policy = dataclasses.replace(policy, first_price=_first_price(policy))
     return with_warm_up(with_kernel_learning(policy, kernel, z_max, refit_every), warm_up)
+
+
+@compiled
+def _first_price(policy: "RgpPointwise") -> Array:
+    return optimum.dual_bound(policy.optimistic_curves(policy.prior, policy.first_round)).price
 
 
 class PricedPlan(NamedTuple):
@@ -113,6 +122,7 @@ class RgpPointwise(PosteriorPolicy):
     planner: Planner
     replan_every: int
     terminal_values: bool
+    first_price: Array | None = None  # of a play, before anything was seen
     first_round: int = 0
 
     @property
@@ -121,10 +131,7 @@ class RgpPointwise(PosteriorPolicy):
 
     def init(self, key: Array) -> PosteriorState:
         state = super().init(key)
-        if not self.terminal_values:
-            return state
-        price = optimum.dual_bound(self.optimistic_curves(state.posterior, self.first_round)).price
-        return state._replace(plan=state.plan._replace(price=price))
+        return state._replace(plan=state.plan._replace(price=self.first_price)) if self.terminal_values else state
 
     def plan(self, key, state: PosteriorState, round: Round) -> Plan | PricedPlan:
         curves = self.optimistic_curves(state.posterior, round.t)
