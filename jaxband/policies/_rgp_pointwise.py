@@ -35,7 +35,8 @@ from jaxband.pytree import pytree_dataclass
 from jaxband.registry import register
 
 FEWEST_LEFT = 300  # rounds to come, if nobody knows how many
-PRICE_STEPS, PRICE_REACH = 4, 0.001  # of the search for the price, from that of the plan before
+PRICE_STEPS, PRICE_REACH = 3, 0.001  # of the search for the price, from that of the plan before
+LOOKS = 3  # prices that terminal values are averaged over
 
 
 @register(
@@ -138,7 +139,7 @@ class RgpPointwise(PosteriorPolicy):
         if not self.terminal_values:
             return self.planner.plan(curves, round.z, available=round.available)
         price = optimum.dual_bound_from(curves, state.plan.price, steps=PRICE_STEPS, reach=PRICE_REACH).price
-        after = optimum.terminal_values(curves, price)
+        after = optimum.terminal_values(curves, price, looks=LOOKS)
         plan = self.planner.plan(curves, round.z, terminal_values=after, available=round.available)
         return PricedPlan(plan.arms, plan.value, plan.certified, price)
 
