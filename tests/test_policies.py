@@ -105,7 +105,7 @@ def test_a_state_remembers_the_plan_and_describes_it(name):
     assert ((planned.plan.arms >= 0) & (planned.plan.arms < K)).all()
     np.testing.assert_array_equal(planned.plan.arms[:, 0], arms)
     none, some = policy.describe(state), policy.describe(planned)
-    assert none.keys() == some.keys() == set(planning.plan_type._fields) - {"arms"}
+    assert none.keys() == some.keys() == set(planning.plan_type._fields) - {"arms", "price"}
     assert all(np.isnan(number).all() for number in none.values()), "nothing is planned yet"
     assert all(np.isfinite(number).all() for number in some.values())
     assert np.asarray(some["certified"]).all()
