@@ -73,8 +73,8 @@ def _of_pytree(method: Callable, program: Callable) -> Callable:
     """`program`; the method itself for an object that is no pytree, which no program can take."""
 
     def call(self, *arguments, **options):
-        is_pytree = not jax.tree_util.treedef_is_leaf(jax.tree.structure(self))
-        return (program if is_pytree else method)(self, *arguments, **options)
+        is_leaf = jax.tree_util.all_leaves((self,))
+        return (method if is_leaf else program)(self, *arguments, **options)
 
     return call
 

@@ -14,6 +14,7 @@ import pytest
 
 import jaxband as jb
 from jaxband import kernels, registry, testing
+from jaxband._runtime.compile_timer import compile_timer
 from jaxband.planners import exhaustive, subset
 from jaxband.sweep.spec import build
 
@@ -191,7 +192,10 @@ def check_without_jit(policy, seeds):
     problem = jb.Problem(np.random.default_rng(2).uniform(0.1, 1.0, (K, Z_MAX + 1)), noise=NOISE)
     for key in jax.random.split(jax.random.key(3), seeds):
         run = jb.simulate(policy, problem, key, ROUNDS)
-        arms, state = testing.play_by_hand(policy, problem, key, ROUNDS, run.rewards)
+        testing.play_by_hand(policy, problem, key, 2, run.rewards)
+        with compile_timer() as compile_seconds:
+            arms, state = testing.play_by_hand(policy, problem, key, ROUNDS, run.rewards)
+        assert compile_seconds() == 0.0, "all was compiled in the first rounds"
         np.testing.assert_array_equal(arms, run.arms)
         assert_same_states(state, run.state)
 
