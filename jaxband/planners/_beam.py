@@ -26,7 +26,7 @@ from jaxband.registry import Cost, register
 MAX_DEPTH = 64
 MAX_WIDTH = 2**10
 FEW = 32  # so many are found in one pass each, more by sorting
-TIES = 6  # bits of rounding in what plans are worth
+TIES = 9  # bits of rounding in what plans are worth
 
 
 def _cost(values, for_bounds: bool) -> Cost:
@@ -135,7 +135,7 @@ def _best(values: Array, top: Array, count: int, scale: Array) -> Array:
 
     A key is a bit pattern, that of the distance from the largest value with the row in its lowest bits, so that one
     pass finds the next row. Distances that agree to so many bits count as equal, and the first of equal ones wins. An
-    offset makes equal what differs by rounding only, 8e-6 of the `scale` [n]: at the best price many plans are worth
+    offset makes equal what differs by rounding only, 6e-5 of the `scale` [n]: at the best price many plans are worth
     the same, and other programs round otherwise.
     """
     num_rows = values.shape[0]
