@@ -399,3 +399,22 @@ def test_monte_carlo_is_not_for_use_inside_jit():
         TypeError, match=r"monte_carlo must be called outside of jit and vmap; inside, use jb\.simulate"
     ):
         jax.jit(earned)(0.1)
+
+
+def test_a_problem_defined_again_compiles_nothing():
+    """As when a notebook cell is run again; also another family of the same shape finds the simulation compiled."""
+
+    def play(curves):
+        return jb.monte_carlo(jb.policies.round_robin(K), jb.Problem(curves, NOISE), horizon=HORIZON, replications=4)
+
+    compiled = []
+    jax.monitoring.register_event_duration_secs_listener(
+        lambda event, seconds, **_: compiled.append(event) if event.endswith("backend_compile_duration") else None
+    )
+    play(lambda key: 0.37 * jax.random.uniform(key, (K, Z_MAX + 1)))
+    before, programs = len(compiled), dispatch._run_works._cache_size()
+    assert before > 0
+    play(lambda key: 0.37 * jax.random.uniform(key, (K, Z_MAX + 1)))
+    assert len(compiled) == before
+    play(CURVES)
+    assert dispatch._run_works._cache_size() == programs
